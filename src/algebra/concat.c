@@ -14,11 +14,8 @@
 static bool
 is_bare(const Nest *n, uint32_t rank, const Expr *const *at)
 {
-    Var v;
-
     for (uint32_t d = 0; d < rank; d++)
-        if (!expr_is_var(at[d], &v) || v.kind != VAR_AXIS || v.id >= n->naxis ||
-            n->axis[v.id].kind != AXIS_PARALLEL)
+        if (!(axis_bit(at[d]) & nest_axes_of_kind(n, AXIS_PARALLEL)))
             return false;
     return true;
 }

@@ -207,10 +207,8 @@ nest_dot2_products(Ctx *c, const Nest *n, bool integers, bool floats)
         return n;
     NestEdit e = nest_edit(c, n, 0, 0);
     const Scalar *body = scalar_2(c, floats ? S_DOT2F : S_DOT2, a, b);
-    ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
-    map_put(&m.done, MAP_PTR(view.reduce),
-            MAP_PTR(scalar_reduce(c, COMB_SUM, view.reduce->u.reduce.axes, &body, 1)));
+    const Scalar *sum = scalar_reduce(c, COMB_SUM, view.reduce->u.reduce.axes, &body, 1);
     e.axis[axis].extent = expr_int(c, (extent + 1) / 2);
-    e.write[0].value = scalar_map(&m, n->write[0].value);
+    e.write[0].value = scalar_replace(c, n->write[0].value, view.reduce, sum);
     return nest_edit_done(c, &e);
 }

@@ -57,7 +57,7 @@ find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, SidesKind kind
     const Scalar *half = scalar_int(c, DT_I32, 128), *less = NULL, *more = NULL, *whole = u;
     bool signs = kind == SIDES_SIGNED;
 
-    if (kind == SIDES_UNSIGNED && w->op == S_SUB && !(scalar_axes(c, w->arg[1]) & sum) &&
+    if (kind == SIDES_UNSIGNED && w->op == S_SUB && !(w->arg[1]->axes & sum) &&
         fits(w->arg[0], 0, UINT8_MAX)) {
         more = scalar_2(c, S_SUB, half, w->arg[1]);
         w = scalar_2(c, S_SUB, w->arg[0], half);
@@ -66,7 +66,7 @@ find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, SidesKind kind
         w = scalar_2(c, S_SUB, w, half);
     }
 
-    if (u->op == S_SUB && !(scalar_axes(c, u->arg[1]) & sum) && !fits(u, 0, UINT8_MAX)) {
+    if (u->op == S_SUB && !(u->arg[1]->axes & sum) && !fits(u, 0, UINT8_MAX)) {
         less = u->arg[1];
         u = u->arg[0];
     }
@@ -112,14 +112,12 @@ sums_of(Ctx *c, const Nest *n, const Scalar *factor, AxisSet sum, uint32_t slot,
     NestBuilder b = nest_begin(c, arena_printf(c->arena, "%s_sums", n->name));
     const Expr *at[NEST_MAX_AXES], *own[NEST_MAX_AXES], *dim[NEST_MAX_AXES];
     Binding bind[NEST_MAX_AXES];
-    AxisSet axes = scalar_axes(c, factor) | sum, reduced = 0;
+    AxisSet axes = factor->axes | sum, reduced = 0;
     uint32_t rank = 0, nbind = 0;
 
     for (uint32_t i = 0; i < n->nin; i++)
         nest_in(&b, n->param[i].name, n->param[i].type);
-    for (uint32_t k = 0; k < n->naxis; k++) {
-        if (!(axes >> k & 1))
-            continue;
+    FOR_EACH_AXIS (k, axes) {
         bool summed = sum >> k & 1;
         const Expr *axis =
             nest_axis(&b, n->axis[k].name, summed ? AXIS_REDUCE : AXIS_PARALLEL, n->axis[k].extent);
@@ -180,7 +178,6 @@ nest_dot4_products(Ctx *c, const Nest *n, const bool *constant, Dot4Sums *sums)
                                   scalar_pack(c, s.words, axis, extent, 4, false));
     NestEdit e = nest_edit(c, n, 0, MOST_DOT4_SUMS);
     const Scalar *dots = scalar_reduce(c, COMB_SUM, view.reduce->u.reduce.axes, &body, 1);
-    ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
     if (s.less)
         dots = scalar_2(c, S_SUB, dots, correction(c, n, &e, s.less, s.words, view.sum, sums));
     if (s.more)
@@ -190,8 +187,7 @@ nest_dot4_products(Ctx *c, const Nest *n, const bool *constant, Dot4Sums *sums)
         *sums = (Dot4Sums){ 0 };
         return n;
     }
-    map_put(&m.done, MAP_PTR(view.reduce), MAP_PTR(dots));
     e.axis[axis].extent = expr_int(c, (extent + 3) / 4);
-    e.write[0].value = scalar_map(&m, n->write[0].value);
+    e.write[0].value = scalar_replace(c, n->write[0].value, view.reduce, dots);
     return nest_edit_done(c, &e);
 }

@@ -28,10 +28,9 @@ is_zero(const Scalar *s)
 static const Scalar *
 take_factors(Ctx *c, const Scalar *s, AxisSet axes, MovedFactors *f)
 {
-    bool divides =
-        s->op == S_DIV && s->arg[1]->op != S_CONST && !(scalar_axes(c, s->arg[1]) & axes);
+    bool divides = s->op == S_DIV && s->arg[1]->op != S_CONST && !(s->arg[1]->axes & axes);
     bool chooses =
-        s->op == S_SELECT && !c->exact && is_zero(s->arg[2]) && !(scalar_axes(c, s->arg[0]) & axes);
+        s->op == S_SELECT && !c->exact && is_zero(s->arg[2]) && !(s->arg[0]->axes & axes);
 
     if (dtype_is_float(s->dtype) && (divides || chooses) && f->n < MOST_FACTORS) {
         f->what[f->n++] = s->arg[divides ? 1 : 0];

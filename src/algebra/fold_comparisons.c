@@ -67,10 +67,8 @@ decide(Ctx *c, Arena *a, const Ranges *r, const Scalar *cond, uint32_t choices)
         return x && y ? compare(c, r, (ScalarOp)cond->op, x, y) : UNKNOWN;
     Tri answer[2] = { UNKNOWN, UNKNOWN };
     for (uint32_t arm = 0; arm < 2 && choices; arm++) {
-        ScalarMap m = { .ctx = c, .done = { .arena = a } };
         Ranges here = held(c, a, r, choice->arg[0], arm == 0);
-        map_put(&m.done, MAP_PTR(choice), MAP_PTR(choice->arg[1 + arm]));
-        const Scalar *chosen = scalar_map(&m, cond);
+        const Scalar *chosen = scalar_replace(c, cond, choice, choice->arg[1 + arm]);
         answer[arm] = chosen->op == S_CONST ? (chosen->u.bits ? YES : NO)
                                             : decide(c, a, &here, chosen, choices - 1);
     }

@@ -62,11 +62,9 @@ make_along(Ctx *c, const Nest *n, const Scalar *s, const uint32_t *axis, uint32_
         at[d] = nest_axis(&b, n->axis[axis[d]].name, AXIS_PARALLEL, n->axis[axis[d]].extent);
         bind[all.n++] = (Binding){ { VAR_AXIS, axis[d] }, at[d] };
     }
-    for (uint32_t k = 0; k < n->naxis; k++)
-        if (summed >> k & 1)
-            bind[all.n++] =
-                (Binding){ { VAR_AXIS, k },
-                           nest_axis(&b, n->axis[k].name, AXIS_REDUCE, n->axis[k].extent) };
+    FOR_EACH_AXIS (k, summed)
+        bind[all.n++] = (Binding){ { VAR_AXIS, k },
+                                   nest_axis(&b, n->axis[k].name, AXIS_REDUCE, n->axis[k].extent) };
     ScalarMap m = { .expr = bindings_apply,
                     .axes = bindings_axes,
                     .user = &all,
@@ -133,7 +131,6 @@ nest_outline(Ctx *c, const Nest *n, const Scalar *s, uint32_t slot, const uint32
     if (made && !(*made = make_along(c, n, s, axis, rank, name)))
         return NULL;
     NestEdit e = nest_edit(c, n, 0, 1);
-    ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
     const Type *t = type_along(c, n, s->dtype, axis, rank);
     if (slot == NO_SLOT) {
         slot = e.nest.nin++;
@@ -144,8 +141,8 @@ nest_outline(Ctx *c, const Nest *n, const Scalar *s, uint32_t slot, const uint32
     e.param[slot].type = t;
     for (uint32_t d = 0; d < rank; d++)
         at[d] = expr_axis(c, axis[d]);
-    map_put(&m.done, MAP_PTR(s), MAP_PTR(scalar_load(c, s->dtype, slot, rank, at, NULL)));
-    e.write[0].value = scalar_map(&m, n->write[0].value);
+    e.write[0].value =
+        scalar_replace(c, n->write[0].value, s, scalar_load(c, s->dtype, slot, rank, at, NULL));
     keep_axes(c, &e, ~summed | summed_axes(scalar_nodes(c, e.write[0].value)));
     return nest_edit_done(c, &e);
 }
@@ -297,10 +294,9 @@ nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
         *made = nest_finish(&b);
         *made = *made ? nest_drop_unused(c, *made, keep) : NULL;
         NestEdit e = nest_edit(c, n, 0, 0);
-        ScalarMap m = { .ctx = c, .done = { .arena = scratch } };
-        map_put(&m.done, MAP_PTR(factor),
-                MAP_PTR(scalar_load(c, factor->dtype, o.slot, type->rank, o.at, outside)));
-        e.write[0].value = scalar_map(&m, n->write[0].value);
+        e.write[0].value =
+            scalar_replace(c, n->write[0].value, factor,
+                           scalar_load(c, factor->dtype, o.slot, type->rank, o.at, outside));
         e.param[o.slot].type = type;
         *slot = o.slot;
         out = *made ? nest_edit_done(c, &e) : NULL;

@@ -73,16 +73,16 @@ is_cut(const Format *f, uint32_t d)
 /* The axis along which alone dimension d is written, and whose trips decide nothing else; -1:
  * none. */
 static int
-axis_of(const Nest *n, const Write *w, uint32_t d)
+axis_written(const Nest *n, const Write *w, uint32_t d)
 {
-    Var v;
+    uint32_t axis = axis_of(w->at[d]);
 
-    if (!expr_is_var(w->at[d], &v) || v.kind != VAR_AXIS || n->axis[v.id].kind != AXIS_PARALLEL)
+    if (axis == NO_SLOT || n->axis[axis].kind != AXIS_PARALLEL)
         return -1;
     for (uint32_t k = 0; k < n->naxis; k++)
-        if (expr_axes(n->axis[k].extent) >> v.id & 1)
+        if (expr_axes(n->axis[k].extent) >> axis & 1)
             return -1;
-    return (int)v.id;
+    return (int)axis;
 }
 
 /* An axis for each part of dimension d, that for its outermost one in place of what it was; at
@@ -120,7 +120,7 @@ reindex_write(const Reindex *r, const Nest *n, uint32_t write)
     int axis[TN_MAX_RANK];
 
     for (uint32_t d = 0; d < r->type->rank; d++)
-        if ((axis[d] = is_cut(f, d) ? axis_of(n, w, d) : -2) == -1)
+        if ((axis[d] = is_cut(f, d) ? axis_written(n, w, d) : -2) == -1)
             return NULL;
     if (n->nwrite != 1 || w->combiner != COMB_NONE || n->naxis + f->npart > NEST_MAX_AXES)
         return NULL;

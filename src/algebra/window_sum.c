@@ -45,7 +45,6 @@ recognise(SummedWindow *w)
 {
     const Nest *n = w->n;
     AxisSet seen = 0, twice = 0;
-    Var v;
 
     if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || n->write[0].value->op != S_REDUCE)
         return false;
@@ -61,10 +60,11 @@ recognise(SummedWindow *w)
     }
     for (uint32_t d = 0; d < w->load->u.load.rank; d++) {
         const Expr *dim = n->param[w->load->u.load.slot].type->dim[d];
-        w->is_alone[d] = expr_is_var(w->load->u.load.at[d], &v) && v.kind == VAR_AXIS &&
-                         w->reduce->u.reduce.axes >> v.id & 1 && !(twice >> v.id & 1) &&
-                         expr_eq(w->c, NULL, n->axis[v.id].extent, dim) == YES;
-        w->alone |= w->is_alone[d] ? axis_one((uint32_t)v.id) : 0;
+        AxisSet bit = axis_bit(w->load->u.load.at[d]);
+        w->is_alone[d] =
+            w->reduce->u.reduce.axes & ~twice & bit &&
+            expr_eq(w->c, NULL, n->axis[axis_of(w->load->u.load.at[d])].extent, dim) == YES;
+        w->alone |= w->is_alone[d] ? bit : 0;
     }
     return w->alone && w->alone != w->reduce->u.reduce.axes && !(w->reduce->u.reduce.axes & ~seen);
 }
@@ -77,7 +77,6 @@ make_points(const SummedWindow *w)
     const Type *t = w->n->param[w->load->u.load.slot].type;
     NestBuilder b = nest_begin(c, w->n->name);
     const Expr *at[TN_MAX_RANK], *own[TN_MAX_RANK], *dim[TN_MAX_RANK];
-    ScalarMap m = { .ctx = c, .done = { .arena = arena_child(c->arena) } };
     AxisSet reduced = 0;
     uint32_t rank = 0;
 
@@ -93,10 +92,9 @@ make_points(const SummedWindow *w)
         own[rank] = at[d];
         dim[rank++] = t->dim[d];
     }
-    map_put(&m.done, MAP_PTR(w->load),
-            MAP_PTR(scalar_load(c, w->load->dtype, w->load->u.load.slot, t->rank, at, NULL)));
-    const Scalar *body = scalar_map(&m, w->body);
-    arena_free(m.done.arena);
+    const Scalar *body =
+        scalar_replace(c, w->body, w->load,
+                       scalar_load(c, w->load->dtype, w->load->u.load.slot, t->rank, at, NULL));
     nest_write(&b, nest_out(&b, "t", type_new(c, w->reduce->dtype, rank, dim)), own,
                scalar_reduce(c, COMB_SUM, reduced, &body, 1));
     return nest_finish(&b);
@@ -121,10 +119,9 @@ make_windows(const SummedWindow *w, const Type *points)
     e.write[0].out++;
     e.write[0].value =
         scalar_reduce(w->c, COMB_SUM, w->reduce->u.reduce.axes & ~w->alone, &body, 1);
-    for (uint32_t x = 0; x < w->n->naxis; x++)
-        if (w->alone >> x & 1)
-            /* nothing is summed over them; they are dropped */
-            e.axis[x].extent = expr_int(w->c, 1);
+    FOR_EACH_AXIS (x, w->alone)
+        /* nothing is summed over them; they are dropped */
+        e.axis[x].extent = expr_int(w->c, 1);
     const Nest *n = nest_edit_done(w->c, &e);
     return n ? nest_simplify(w->c, n) : NULL;
 }

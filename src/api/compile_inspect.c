@@ -31,37 +31,19 @@ typedef struct {
 
 /* ---- gathering ------------------------------------------------------------------------------- */
 
-typedef struct {
-    Arena *arena;
-    ModelFacts *facts;
-} Collector;
-
-static void
-collect_symbol(void *user, Var v)
-{
-    Collector *c = user;
-    const char *name = (const char *)(uintptr_t)v.id;
-
-    if (v.kind != VAR_SYMBOL)
-        return;
-    for (uint32_t i = 0; i < c->facts->symbol.n; i++)
-        if (c->facts->symbol.at[i] == name)
-            return;
-    VEC_PUSH(c->arena, &c->facts->symbol, name);
-}
-
 static void
 ports_of_graph(Ctx *c, Arena *a, const Graph *g, ModelFacts *f)
 {
-    Collector collector = { a, f };
+    SymbolSet symbols = { .seen.arena = a };
 
     f->input.n = f->output.n = 0;
     for (uint32_t i = 0; i < g->input.n; i++) {
         const Value *v = &g->value.at[g->input.at[i]];
-        for (uint32_t d = 0; d < v->type->rank; d++)
-            expr_vars(v->type->dim[d], collect_symbol, &collector);
+        type_symbols(&symbols, v->type);
         VEC_PUSH(a, &f->input, ((Port){ v->name, type_str(c, v->type), NULL }));
     }
+    for (uint32_t i = 0; i < symbols.n; i++)
+        VEC_PUSH(a, &f->symbol, symbols.at[i]);
     for (uint32_t i = 0; i < g->output.n; i++) {
         const Value *v = &g->value.at[g->output.at[i]];
         VEC_PUSH(a, &f->output, ((Port){ v->name, type_str(c, v->type), NULL }));

@@ -297,17 +297,17 @@ session_make(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **
     if (o && o->pool) {
         s->pool = *o->pool;
         RunHost host = { { .parallel = callers_parallel, .user = s }, callers_reserve };
-        s->session = session_new(a, d, m->artefact, NULL, &host);
+        s->session = session_new(a, m->artefact, NULL, &host);
     } else {
         Pool *pool = pool_new(a, d, o ? o->threads : 0);
         s->threads = pool ? pool_threads(pool) : 0;
-        s->session = pool ? session_new(a, d, m->artefact, pool, NULL) : NULL;
+        s->session = pool ? session_new(a, m->artefact, pool, NULL) : NULL;
     }
     if (!s->session) {
         tn_drop(ctx, a);
         return false;
     }
-    session_state_limit(s->session, capacity_of(o));
+    states_limit(session_states(s->session), capacity_of(o));
     *out = s;
     return true;
 }
@@ -597,13 +597,13 @@ tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin)
 int64_t
 tn_session_state_length(const TnSession *s)
 {
-    return s ? session_state_length(s->session) : 0;
+    return s ? states_length(session_states(s->session)) : 0;
 }
 
 int64_t
 tn_session_state_bytes(const TnSession *s)
 {
-    return s ? session_state_bytes(s->session) : 0;
+    return s ? states_bytes(session_states(s->session)) : 0;
 }
 
 TnStatus
@@ -612,7 +612,7 @@ tn_session_state_drop(TnSession *s, int64_t n)
     if (!s)
         return TN_USAGE;
     TN_ENTER(s->ctx);
-    return tn_leave(s->ctx, session_state_drop(s->session, &s->ctx->c.diags, n));
+    return tn_leave(s->ctx, states_drop(session_states(s->session), &s->ctx->c.diags, n));
 }
 
 static bool
@@ -630,8 +630,8 @@ arrange_states(TnSession *s, const TnArrangement *a)
                           "both are possible",
                           (long long)a->sequences, (long long)a->length,
                           a->of ? "" : ", and `of` is NULL");
-    return session_state_arrange(s->session, d,
-                                 &(Arrangement){ a->dim, a->sequences, a->length, a->of, a->from });
+    return states_arrange(session_states(s->session), d,
+                          &(Arrangement){ a->dim, a->sequences, a->length, a->of, a->from });
 }
 
 TnStatus
@@ -660,7 +660,7 @@ tn_session_state_reset(TnSession *s)
     if (!s)
         return TN_USAGE;
     TN_ENTER(s->ctx);
-    session_state_reset(s->session);
+    states_reset(session_states(s->session));
     return tn_leave(s->ctx, true);
 }
 

@@ -131,8 +131,8 @@ begin(Batching *b, const Graph *g)
     expr_is_var(expr_fresh_symbol(c, "rows"), rows);
     expr_symbol_range(c, *instances, (Interval){ 1, INT32_MAX });
     expr_symbol_range(c, *rows, (Interval){ 1, INT32_MAX });
-    expr_symbol_alike(c, *instances);
-    expr_symbol_trust(c, *rows);
+    expr_symbol_info(c, *instances)->alike = true;
+    expr_symbol_info(c, *rows)->trusted = true;
     expr_symbol_expect(c, *instances, (SizeHints){ 3, usual });
 }
 

@@ -181,21 +181,6 @@ late_number(const ControlCode *k, Sym name)
     return (int32_t)at;
 }
 
-typedef struct {
-    const Map *definer;
-    uint64_t last;
-} Last;
-
-static void
-see_definer(void *user, Var v)
-{
-    Last *l = user;
-    uint64_t id;
-
-    if (v.kind == VAR_SYMBOL && map_get(l->definer, v.id, &id) && id > l->last)
-        l->last = id;
-}
-
 /* Constraints whose sizes are all known once node `id` has run; 0: when the graph begins. The
  * model's own of that kind are checked before the run. */
 static void
@@ -203,10 +188,8 @@ put_checks(ControlCode *k, const Graph *g, const Map *definer, NodeId id)
 {
     for (uint32_t i = 0; i < g->constraints.n; i++) {
         Constraint x = g->constraints.at[i];
-        Last l = { definer, 0 };
-        expr_vars(x.a, see_definer, &l);
-        expr_vars(x.b, see_definer, &l);
-        if (l.last != id || (!id && g == k->b->function.at[0]))
+        NodeId a = graph_defined(definer, x.a), b = graph_defined(definer, x.b);
+        if ((a > b ? a : b) != id || (!id && g == k->b->function.at[0]))
             continue;
         x.a = batch_outside(k->b, x.a); /* simplification would assume that it holds */
         x.b = batch_outside(k->b, x.b);

@@ -41,36 +41,25 @@ struct SizeKeys {
     Map symbol; /* symbol to its number in keys */
     uint32_t nsymbol;
     Key *node, *shared; /* [node]; of shared values: [value] */
-    Key now;            /* the key to which symbols are being added */
 };
 
-static void
-add_symbol(void *user, Var v)
+/* The key of the model's inputs that determine the symbols used. */
+static Key
+key_of(SizeKeys *s, const SymbolSet *used)
 {
-    SizeKeys *s = user;
+    SymbolSet inputs = { .seen.arena = s->b->a };
     uint64_t number;
+    Key key = 0;
 
-    if (v.kind != VAR_SYMBOL)
-        return;
-    if (!map_get(&s->symbol, v.id, &number)) {
-        number = s->nsymbol < OTHERS ? s->nsymbol++ : OTHERS;
-        map_put(&s->symbol, v.id, number);
-    }
-    s->now |= UINT64_C(1) << number;
-}
-
-/* A symbol in terms of the model's inputs. */
-static void
-add_named(void *user, Sym name)
-{
-    SizeKeys *s = user;
-
-    for (uint32_t i = 0; i < s->b->made->size.n; i++)
-        if (s->b->made->size.at[i].var.id == MAP_PTR(name)) {
-            expr_vars(s->b->made->size.at[i].to, add_symbol, s);
-            return;
+    batch_inputs_of(s->b->made, used, &inputs);
+    for (uint32_t i = 0; i < inputs.n; i++) {
+        if (!map_get(&s->symbol, MAP_PTR(inputs.at[i]), &number)) {
+            number = s->nsymbol < OTHERS ? s->nsymbol++ : OTHERS;
+            map_put(&s->symbol, MAP_PTR(inputs.at[i]), number);
         }
-    add_symbol(s, (Var){ VAR_SYMBOL, MAP_PTR(name) });
+        key |= UINT64_C(1) << number;
+    }
+    return key;
 }
 
 /* A block computes the shared values that it reads, so it has their keys. */
@@ -87,14 +76,14 @@ batch_keys(const Batching *b, const Graph *g)
         const Node *n = &g->node.at[id];
         if (n->callee != CALL_NEST)
             continue;
-        s->now = 0;
-        graph_symbols(g, id, add_named, s);
+        SymbolSet used = { .seen.arena = b->a };
+        graph_symbols(&used, g, id);
+        s->node[id] = key_of(s, &used);
         for (uint32_t i = 0; i < n->in.count; i++)
-            s->now |= s->shared[node_in(g, n, i)];
-        s->node[id] = s->now;
+            s->node[id] |= s->shared[node_in(g, n, i)];
         for (uint32_t i = 0; i < n->out.count; i++)
             if (shared[node_out(g, n, i)])
-                s->shared[node_out(g, n, i)] = s->now;
+                s->shared[node_out(g, n, i)] = s->node[id];
     }
     return s;
 }

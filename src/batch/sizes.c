@@ -24,18 +24,6 @@ set_late(Batching *b, Var v)
     b->changed = true;
 }
 
-typedef struct {
-    const Batching *b;
-    bool late;
-} SizeUses;
-
-static void
-see_late(void *user, Var v)
-{
-    SizeUses *u = user;
-    u->late |= v.kind == VAR_SYMBOL && batch_is_late(u->b, v);
-}
-
 const Expr *
 batch_outside(const Batching *b, const Expr *e)
 {
@@ -54,13 +42,14 @@ static void
 resolve(Batching *b, const Binding *bind)
 {
     const Expr *is = batch_resolved(b, bind->to);
-    SizeUses u = { b, false };
+    bool late = false;
     uint32_t k = 0;
 
-    expr_vars(is, see_late, &u);
+    FOR_EACH_VARIABLE (v, is)
+        late |= v.kind == VAR_SYMBOL && batch_is_late(b, v);
     while (k < b->made->size.n && b->made->size.at[k].var.id != bind->var.id)
         k++;
-    if (u.late || (k < b->made->size.n && b->made->size.at[k].to != is))
+    if (late || (k < b->made->size.n && b->made->size.at[k].to != is))
         set_late(b, bind->var);
     else if (k == b->made->size.n)
         VEC_PUSH(b->to, &b->made->size, ((Binding){ bind->var, is }));

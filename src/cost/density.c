@@ -58,8 +58,7 @@ cost_density(Ctx *c, Arena *a, const Nest *n, AxisSet sum)
     const Kernel *k = kernel_of_nest(c, a, n);
     double share = 1;
 
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (sum >> x & 1)
-            share *= share_of_axis(c, a, n, k, x);
+    FOR_EACH_AXIS (x, sum)
+        share *= share_of_axis(c, a, n, k, x);
     return share > WHOLE ? 1 : share;
 }

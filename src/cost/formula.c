@@ -44,9 +44,8 @@ points_of(const Formula *f, AxisSet axes)
 {
     double p = 1;
 
-    for (uint32_t k = 0; k < f->n->naxis; k++)
-        if (axes >> k & 1)
-            p *= cost_expected_size(f->c, f->n->axis[k].extent);
+    FOR_EACH_AXIS (k, axes)
+        p *= cost_expected_size(f->c, f->n->axis[k].extent);
     return p;
 }
 
@@ -138,10 +137,9 @@ lane_axis(const Formula *f)
     const Write *w = &f->n->write[0];
 
     for (uint32_t d = f->n->param[w->out].type->rank; d-- > 0;) {
-        Var v;
-        AxisSet axes = expr_axes(w->at[d]);
-        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && !expr_is(f->n->axis[v.id].extent, 1))
-            return axis_one(v.id);
+        AxisSet axes = expr_axes(w->at[d]), bit = axis_bit(w->at[d]);
+        if (bit && !expr_is(f->n->axis[axis_of(w->at[d])].extent, 1))
+            return bit;
         if (axes)
             return axis_one(63 - (uint32_t)__builtin_clzll(axes)); /* the last digit */
     }
@@ -242,7 +240,7 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
         const Scalar *s = side ? f.view.b : f.view.a;
         double other = points_of(&f, (side ? f.view.row : f.view.col) | f.view.sum) *
                        dtype_info[f.view.reduce->dtype].bytes;
-        AxisSet computed = s->op == S_LOAD ? 0 : scalar_axes(c, s);
+        AxisSet computed = s->op == S_LOAD ? 0 : s->axes;
         double elements = computed ? points_of(&f, computed) : largest_read(&f, s),
                again = times_ready(&f, side ? f.view.row : f.view.col, other);
         FOR_EACH_SCALAR (node, scalar_nodes(c, s))

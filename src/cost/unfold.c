@@ -59,43 +59,27 @@ let_value(Unfold *u, const Tree *t)
     return most > least && most <= MOST_BOUNDED ? least + (most - least) / 2 : least;
 }
 
-typedef struct {
-    const Unfold *u;
-    uint64_t deps;
-} Deps;
-
-static void
-add_loop_deps(Deps *d, const VarSet *vars)
+uint64_t
+unfold_vars(Unfold *u, const VarSet *vars)
 {
+    uint64_t deps = 0;
+
     for (uint32_t i = 0; i < vars->n; i++)
         if (vars->at[i].kind == VAR_LOOP)
-            d->deps |= d->u->deps[vars->at[i].id];
-}
-
-static void
-add_deps(void *user, Var v)
-{
-    add_loop_deps(user, &(VarSet){ 1, &v });
-    if (v.kind == VAR_COMPUTED)
-        /* together with the loops of its operands */
-        add_loop_deps(user, computed_scalar(v)->vars);
+            deps |= u->deps[vars->at[i].id];
+    return deps;
 }
 
 uint64_t
 unfold_deps(Unfold *u, const Expr *e)
 {
-    Deps d = { u, 0 };
-    if (e)
-        expr_vars(e, add_deps, &d);
-    return d.deps;
-}
+    uint64_t deps = 0;
 
-uint64_t
-unfold_vars(Unfold *u, const VarSet *vars)
-{
-    Deps d = { u, 0 };
-    add_loop_deps(&d, vars);
-    return d.deps;
+    FOR_EACH_VARIABLE (v, e)
+        /* a computed variable together with the loops of its operands */
+        deps |=
+            unfold_vars(u, v.kind == VAR_COMPUTED ? computed_scalar(v)->vars : &(VarSet){ 1, &v });
+    return deps;
 }
 
 /* ---- nodes and accesses ---------------------------------------------------------------------- */
@@ -440,23 +424,6 @@ count(Unfold *u, CostNode *n, double weight, double budget)
 
 /* ---- how far --------------------------------------------------------------------------------- */
 
-typedef struct {
-    Unfold *u;
-    bool computed;
-    uint64_t deps;
-} Computed;
-
-static void
-see_computed(void *user, Var v)
-{
-    Computed *k = user;
-
-    if (v.kind != VAR_COMPUTED)
-        return;
-    k->computed = true;
-    k->deps |= unfold_vars(k->u, computed_scalar(v)->vars);
-}
-
 static const Expr *const *
 place_of(const MemRef *a, uint32_t *rank)
 {
@@ -712,13 +679,14 @@ find_random(Unfold *u, MemRef *a)
 {
     uint32_t rank;
     const Expr *const *at = place_of(a, &rank);
-    Computed k = { u, false, 0 };
+    uint64_t deps = 0;
 
     for (uint32_t d = 0; d < rank; d++)
         if (expr_uses_kind(at[d], VAR_COMPUTED))
-            expr_vars(at[d], see_computed, &k);
-    for (CostNode *n = a->node; n && k.computed; n = n->parent)
-        if (n->kind == NODE_LOOP && (k.deps & loop_bit(n->tree->u.loop.var)))
+            FOR_EACH_VARIABLE (v, at[d])
+                deps |= v.kind == VAR_COMPUTED ? unfold_vars(u, computed_scalar(v)->vars) : 0;
+    for (CostNode *n = a->node; n && deps; n = n->parent)
+        if (n->kind == NODE_LOOP && (deps & loop_bit(n->tree->u.loop.var)))
             a->random[n->depth - 1] = true;
 }
 

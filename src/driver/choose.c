@@ -26,7 +26,9 @@ constant_inputs(const Job *j, const Graph *g, NodeId n)
     return data_is_known(j->arena, graph_inputs_data(g, j->arena, node), node->in.count);
 }
 
-bool
+/* Do all constants exceed half of the last-level cache, so that the other kernels of a run evict
+ * them between runs? */
+static bool
 constants_are_far(const Job *j)
 {
     GraphList all = graph_all(j->graph, j->arena);

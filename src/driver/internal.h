@@ -295,9 +295,6 @@ bool pins_used(Job *j, const Pins *pins);
 
 /* ---- choose.c ---- */
 
-/* Do all constants exceed half of the last-level cache, so that the other kernels of a run evict
- * them between runs? */
-bool constants_are_far(const Job *j);
 /* Fills Kernel.schedule of every kernel that has none. */
 bool choose_schedules(Job *j);
 Prices choose_prices(Job *j);

@@ -93,50 +93,31 @@ library_link(Job *j, const char **flag)
 
 /* ---- prices ---------------------------------------------------------------------------------- */
 
-typedef struct {
-    Ctx *c;
-    Arena *a;
-    uint32_t number;
-    VEC(Binding) bind;
-} SizeNumbers;
-
 /* The number'th hinted size of a symbol; all symbols advance together, in increasing order. */
-static void
-add_size(void *user, Var v)
+static const Expr *
+hinted_size(Ctx *c, Var v, uint32_t number)
 {
-    SizeNumbers *s = user;
+    SizeHints hints = expr_symbol_hints(c, v);
+    int64_t least = expr_symbol_get(c, v).lo, size = least < 1 ? 1 : least;
 
-    for (uint32_t i = 0; i < s->bind.n; i++)
-        if (s->bind.at[i].var.id == v.id)
-            return;
-    if (v.kind != VAR_SYMBOL)
-        return;
-    SizeHints hints = expr_symbol_hints(s->c, v);
-    int64_t least = expr_symbol_get(s->c, v).lo, size = least < 1 ? 1 : least;
     if (hints.n)
-        size = hints.at[s->number < hints.n ? s->number : hints.n - 1];
-    else if (s->number)
-        size = (int64_t)cost_expected_size(s->c, expr_var(s->c, v));
-    VEC_PUSH(s->a, &s->bind, ((Binding){ v, expr_int(s->c, size) }));
-}
-
-static void
-count_hints(void *user, Var v)
-{
-    SizeNumbers *s = user;
-    uint32_t n = v.kind == VAR_SYMBOL ? expr_symbol_hints(s->c, v).n : 0;
-
-    s->number = v.kind != VAR_SYMBOL || s->number > n ? s->number : n ? n : 2;
+        size = hints.at[number < hints.n ? number : hints.n - 1];
+    else if (number)
+        size = (int64_t)cost_expected_size(c, expr_var(c, v));
+    return expr_int(c, size);
 }
 
 /* The number of sizes at which a nest is priced: one if all are known. */
 static uint32_t
-sizes_of(Ctx *c, Arena *a, const Nest *n)
+sizes_of(Ctx *c, const SymbolSet *s)
 {
-    SizeNumbers s = { .c = c, .a = a, .number = 1 };
+    uint32_t most = 1;
 
-    nest_vars(n, count_hints, &s);
-    return s.number;
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint32_t n = expr_symbol_hints(c, symbol_var(s->at[i])).n;
+        most = n > most ? n : most;
+    }
+    return most;
 }
 
 static double
@@ -178,14 +159,17 @@ is_less(LibraryProducts *l, const Nest *n, const bool *constant, Sym value)
 {
     Ctx *c = l->j->ctx;
     bool less = true;
-    uint32_t times = sizes_of(c, l->j->arena, n);
+    SymbolSet s = { .seen.arena = l->j->arena };
+    nest_symbols(&s, n);
+    uint32_t times = sizes_of(c, &s);
+    Binding *bind = NEW_ARRAY(l->j->arena, Binding, s.n + 1);
 
     text_add(&l->remarks, "; %");
     text_name(&l->remarks, value);
     for (uint32_t i = 0; i < times && less; i++) {
-        SizeNumbers s = { .c = c, .a = l->j->arena, .number = i };
-        nest_vars(n, add_size, &s);
-        const Nest *at = s.bind.n ? nest_bind(c, n, s.bind.at, s.bind.n) : n;
+        for (uint32_t k = 0; k < s.n; k++)
+            bind[k] = (Binding){ symbol_var(s.at[k]), hinted_size(c, symbol_var(s.at[k]), i) };
+        const Nest *at = s.n ? nest_bind(c, n, bind, s.n) : n;
         OpProduct same;
         less = at && op_product_of(c, at, &same);
         text_add(&l->remarks, i ? "; " : ": ");

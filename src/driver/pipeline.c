@@ -112,10 +112,24 @@ stage_import(Job *j)
     return formats_ports(j) && states_declare(j);
 }
 
+typedef Graph *PlainPass(const Graph *g);
+
 static Graph *
-fold(void *user, const Graph *g)
+apply(void *user, const Graph *g)
 {
-    (void)user;
+    PlainPass *const *pass = user;
+    return (*pass)(g);
+}
+
+static bool
+map_graph(Job *j, PlainPass *pass)
+{
+    return replace_graph(j, graph_map(j->graph, apply, &pass));
+}
+
+static Graph *
+fold(const Graph *g)
+{
     return rewrite_fold(g, FOLD_BYTES);
 }
 
@@ -127,42 +141,20 @@ rules(void *user, const Graph *g)
     return rewrite_rules(g, j->o->fast_math, NULL);
 }
 
-static Graph *
-cse(void *user, const Graph *g)
-{
-    (void)user;
-    return rewrite_cse(g);
-}
-
-static Graph *
-dce(void *user, const Graph *g)
-{
-    (void)user;
-    return rewrite_dce(g);
-}
-
-static Graph *
-lower(void *user, const Graph *g)
-{
-    (void)user;
-    return lower_nests(g);
-}
-
 /* The most copies of functions; bounds code size and compile time. */
 enum { MOST_COPIES = 64 };
 
 static bool
 stage_fold(Job *j)
 {
-    if (!replace_graph(j, graph_map(j->graph, fold, NULL)))
+    if (!map_graph(j, fold))
         return false;
     if (!rewrite_clone(j->graph, MOST_COPIES))
         diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
                   "calls give functions more than %d different sets of constants; the rest share a "
                   "function, whose weights are then read as inputs",
                   MOST_COPIES);
-    return !rewrite_constant_arguments(j->graph) ||
-           replace_graph(j, graph_map(j->graph, fold, NULL));
+    return !rewrite_constant_arguments(j->graph) || map_graph(j, fold);
 }
 
 static bool
@@ -174,13 +166,13 @@ stage_rules(Job *j)
 static bool
 stage_cse(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, cse, NULL));
+    return map_graph(j, rewrite_cse);
 }
 
 static bool
 stage_dce(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, dce, NULL));
+    return map_graph(j, rewrite_dce);
 }
 
 /* No target computes in 16 bits; dot products of bf16 pairs need bf16 operands. Weights grow by at
@@ -217,8 +209,8 @@ many(Job *j)
 static bool
 stage_lower(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, lower, NULL)) && states_in_place(j) &&
-           weights_low_precision(j) && replace_graph(j, graph_map(j->graph, wide, j)) && many(j);
+    return map_graph(j, lower_nests) && states_in_place(j) && weights_low_precision(j) &&
+           replace_graph(j, graph_map(j->graph, wide, j)) && many(j);
 }
 
 static bool
@@ -244,47 +236,25 @@ normalise(void *user, const Graph *g)
     return plain ? normalise_pack_words(plain, machine_block_bytes(m, LEVEL_L1)) : NULL;
 }
 
-static Graph *
-indices(void *user, const Graph *g)
-{
-    (void)user;
-    return normalise_indices(g);
-}
-
-static Graph *
-masks(void *user, const Graph *g)
-{
-    (void)user;
-    return normalise_block_masks(g);
-}
-
-static Graph *
-sums(void *user, const Graph *g)
-{
-    (void)user;
-    return normalise_split_contractions(g);
-}
-
 /* Plain loops skip nothing. */
 static bool
 stage_masks(Job *j)
 {
-    return j->ctx->exact || j->o->schedule == SCHEDULE_PLAIN ||
-           replace_graph(j, graph_map(j->graph, masks, j));
+    return j->ctx->exact || j->o->schedule == SCHEDULE_PLAIN || map_graph(j, normalise_block_masks);
 }
 
 /* Normalisation after masks are final. */
 static bool
 normalise_rest(Job *j)
 {
-    return stage_masks(j) && replace_graph(j, graph_map(j->graph, sums, j)) &&
+    return stage_masks(j) && map_graph(j, normalise_split_contractions) &&
            replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
 }
 
 static bool
 stage_normalise(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, indices, j)) && ragged_pack(j) && normalise_rest(j);
+    return map_graph(j, normalise_indices) && ragged_pack(j) && normalise_rest(j);
 }
 
 /* Filters in a Winograd domain are computed as soon as it is chosen: those nests of constants are
@@ -401,26 +371,15 @@ stage_schedule(Job *j)
     return true;
 }
 
-typedef struct {
-    Text *t;
-    uint32_t n;
-    const char *seen[4];
-} NameSample;
-
+/* The first three symbols of e. */
 static void
-add_symbol(void *user, Var v)
+text_symbols(Text *t, const Expr *e)
 {
-    NameSample *names = user;
-    const char *name = v.kind == VAR_SYMBOL ? (Sym)(uintptr_t)v.id : NULL;
+    SymbolSet s = { .seen.arena = t->arena };
 
-    for (uint32_t i = 0; i < names->n && name; i++)
-        if (names->seen[i] == name)
-            name = NULL;
-    if (!name || names->n == 4)
-        return;
-    text_printf(names->t, "%s%s", names->n ? names->n == 3 ? ", …" : ", " : "",
-                names->n == 3 ? "" : name);
-    names->seen[names->n++] = name;
+    expr_symbols(&s, e);
+    for (uint32_t i = 0; i < s.n && i < 4; i++)
+        text_printf(t, "%s%s", i ? i == 3 ? ", …" : ", " : "", i == 3 ? "" : s.at[i]);
 }
 
 /* Checks the bound for all sizes of the model. */
@@ -442,7 +401,7 @@ check_arena(Job *j)
             "max_arena_bytes). Allow as much, or give smaller sizes with --dim or --shape",
             text_str(&takes), text_str(&allowed));
     }
-    expr_vars(bytes, add_symbol, &(NameSample){ .t = &takes });
+    text_symbols(&takes, bytes);
     return diag_error(&j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path },
                       "what values between kernels take at once, the arena, depends on %s, and has "
                       "no bound; it may "
@@ -481,7 +440,7 @@ summarise(Job *j)
         text_size(&t, arena);
     else {
         text_add(&t, "sized by ");
-        expr_vars(j->plan->plan.at[0]->arena_bytes, add_symbol, &(NameSample){ .t = &t });
+        text_symbols(&t, j->plan->plan.at[0]->arena_bytes);
     }
     return text_str(&t);
 }

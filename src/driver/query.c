@@ -35,17 +35,16 @@
 typedef struct {
     Ctx *c;
     Text *symbols, *learnt;
-    Map seen;
+    SymbolSet seen;
 } SymbolFacts;
 
 static void
-print_known(void *user, Var v)
+print_known(SymbolFacts *f, Sym symbol)
 {
-    SymbolFacts *f = user;
+    Var v = symbol_var(symbol);
 
-    if (v.kind != VAR_SYMBOL || map_get(&f->seen, v.id, NULL))
+    if (!symbols_add(&f->seen, symbol))
         return;
-    map_put(&f->seen, v.id, 1);
     const Expr *e = expr_var(f->c, v), *value = expr_simplify(f->c, NULL, e);
     if (symbol_print(f->c, f->symbols, v))
         text_add(f->symbols, "\n");
@@ -56,7 +55,9 @@ print_known(void *user, Var v)
     text_add(f->learnt, " == ");
     expr_print(f->learnt, value, NULL);
     text_add(f->learnt, "\n");
-    expr_vars(value, print_known, f);
+    FOR_EACH_VARIABLE (other, value)
+        if (other.kind == VAR_SYMBOL)
+            print_known(f, var_symbol(other));
 }
 
 /* Known facts about the symbols of a kernel, and about those in their definitions. */
@@ -64,16 +65,12 @@ static void
 print_facts(Ctx *c, Arena *scratch, Text *t, const Kernel *k)
 {
     Text learnt = { .arena = scratch };
-    SymbolFacts f = { c, t, &learnt, { .arena = scratch } };
+    SymbolFacts f = { c, t, &learnt, { .seen.arena = scratch } };
+    SymbolSet s = { .seen.arena = scratch };
 
-    for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        for (uint32_t d = 0; d < k->buffer.at[b].type->rank; d++) {
-            expr_vars(k->buffer.at[b].type->dim[d], print_known, &f);
-            if (k->buffer.at[b].within)
-                expr_vars(k->buffer.at[b].within->dim[d], print_known, &f);
-        }
-    for (uint32_t p = 0; p < k->npart; p++)
-        nest_vars(k->part[p].nest, print_known, &f);
+    kernel_symbols(&s, k);
+    for (uint32_t i = 0; i < s.n; i++)
+        print_known(&f, s.at[i]);
     text_add(t, text_str(&learnt));
 }
 

@@ -84,16 +84,7 @@ ranges_declare(Job *j)
 static bool
 is_found(Job *j, const char *name)
 {
-    const Graph *g = j->graph;
-    Var v = symbol_of(j->ctx, name);
-    bool found = false;
-
-    for (uint32_t k = 0; k < g->input.n; k++) {
-        const Type *t = g->value.at[g->input.at[k]].type;
-        for (uint32_t d = 0; d < t->rank; d++)
-            found |= expr_uses(t->dim[d], v);
-    }
-    return found;
+    return graph_is_given(j->graph, symbol_of(j->ctx, name));
 }
 
 bool
@@ -172,8 +163,8 @@ count_picture(Ctx *c, const Type *t)
     Var v;
 
     for (uint32_t i = 0; d && i < 2; i++)
-        if (expr_is_var(t->dim[d + i], &v) && expr_symbol_default(c, v) < 0)
-            expr_symbol_set_default(c, v, PICTURE_SIDE);
+        if (expr_is_var(t->dim[d + i], &v) && expr_symbol_info(c, v)->size < 0)
+            expr_symbol_info(c, v)->size = PICTURE_SIDE;
 }
 
 /* A signal, whose length windows divide, is assumed so long that each derived size is at least
@@ -222,19 +213,18 @@ has_few_frames(const Graph *g, Supposed *s)
 }
 
 static void
-count_signal(void *user, Var v)
+count_signal(Job *j, Var v)
 {
-    Job *j = user;
     Supposed s = { j->ctx, v, EXPR_SUPPOSED };
     Interval possible = expr_symbol_get(j->ctx, v);
 
     if (v.kind != VAR_SYMBOL || possible.hi <= 2 * EXPR_SUPPOSED ||
-        expr_symbol_default(j->ctx, v) >= 0 || expr_symbol_hints(j->ctx, v).n)
+        expr_symbol_info(j->ctx, v)->size >= 0 || expr_symbol_hints(j->ctx, v).n)
         return;
     while (s.value < MOST_SIGNAL && has_few_frames(j->graph, &s))
         s.value *= 2;
     if (s.value > EXPR_SUPPOSED && s.value < MOST_SIGNAL)
-        expr_symbol_set_default(j->ctx, v, s.value);
+        expr_symbol_info(j->ctx, v)->size = s.value;
 }
 
 void
@@ -246,13 +236,14 @@ ranges_count(Job *j)
     for (uint32_t k = 0; k < g->input.n; k++) {
         const Type *t = g->value.at[g->input.at[k]].type;
         if (t->rank && expr_is_var(t->dim[0], &v) && v.kind == VAR_SYMBOL && is_first(g, v) &&
-            has_rows(t) && expr_symbol_default(j->ctx, v) < 0)
-            expr_symbol_set_default(j->ctx, v, 1);
+            has_rows(t) && expr_symbol_info(j->ctx, v)->size < 0)
+            expr_symbol_info(j->ctx, v)->size = 1;
         count_picture(j->ctx, t);
     }
     for (uint32_t k = 0; k < g->input.n; k++) {
         const Type *t = g->value.at[g->input.at[k]].type;
         for (uint32_t d = 0; d < t->rank; d++)
-            expr_vars(t->dim[d], count_signal, j);
+            FOR_EACH_VARIABLE (s, t->dim[d])
+                count_signal(j, s);
     }
 }

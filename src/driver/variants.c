@@ -8,7 +8,7 @@
  * constant layouts of the kernel's own program. One thread may have a program of its own, at those
  * sizes or at all.
  *
- * Kernels of a program for many requests (expr_symbol_alike) keep the order of sums in all
+ * Kernels of a program for many requests (SymbolInfo.alike) keep the order of sums in all
  * variants. They may have one for one row, if it is clearly faster. They have none for a hinted
  * size: their batches have all sizes between the hinted ones, so few runs would meet it. They have
  * none for few rows: the order of sums leaves no other tile. On a machine of two cores they have
@@ -54,15 +54,15 @@ typedef struct {
 } RowSymbols;
 
 static void
-add_symbol(void *user, Var v)
+add_symbols(RowSymbols *s, const Expr *e)
 {
-    RowSymbols *s = user;
-
-    for (uint32_t i = 0; i < s->n; i++)
-        if (v.kind != VAR_SYMBOL || s->at[i] == (Sym)(uintptr_t)v.id)
-            return;
-    if (v.kind == VAR_SYMBOL && s->n < s->cap)
-        s->at[s->n++] = (Sym)(uintptr_t)v.id;
+    FOR_EACH_VARIABLE (v, e) {
+        bool known = v.kind != VAR_SYMBOL || s->n == s->cap;
+        for (uint32_t i = 0; i < s->n && !known; i++)
+            known = s->at[i] == var_symbol(v);
+        if (!known)
+            s->at[s->n++] = var_symbol(v);
+    }
 }
 
 /* Is it a product of symbols? Other sizes, such as what strides leave of a length, are not 1 where
@@ -122,7 +122,7 @@ point_symbols(Ctx *c, const Kernel *k, RowSymbols *s, const Expr **points)
         for (uint32_t x = 0; x < n->naxis; x++) {
             uint32_t before = s->n;
             if (slides >> x & 1)
-                expr_vars(n->axis[x].extent, add_symbol, s);
+                add_symbols(s, n->axis[x].extent);
             if (s->n > before + 1)
                 s->n = before;
             if (s->n > before)
@@ -142,7 +142,7 @@ row_symbols(Ctx *c, const Kernel *k, RowSymbols *s)
         bool rows = nest_contraction(c, n, &product);
         for (uint32_t x = 0; x < n->naxis && rows; x++)
             if (product.row >> x & 1 && counts_symbols(n->axis[x].extent))
-                expr_vars(n->axis[x].extent, add_symbol, s);
+                add_symbols(s, n->axis[x].extent);
     }
 }
 
@@ -178,14 +178,6 @@ on_one_thread(const VariantQuery *q, SizeGuard guard)
         at[i] = guard.at[i];
     at[guard.n] = (SizeBound){ sym(q->c, THREADS_SYMBOL), 1, 1 };
     return (SizeGuard){ guard.n + 1, at };
-}
-
-static void
-find_alike(void *user, Var v)
-{
-    VariantQuery *q = user;
-
-    q->alike |= v.kind == VAR_SYMBOL && expr_symbol_is_alike(q->c, v);
 }
 
 static bool
@@ -341,10 +333,10 @@ guard_of_one_point(const VariantQuery *q, const RowSymbols *s, const Expr *const
     *out = (SizeGuard){ 1, at };
     for (uint32_t i = 0; i < q->k->npart; i++)
         for (uint32_t x = 0; x < q->k->part[i].nest->naxis; x++)
-            expr_vars(q->k->part[i].nest->axis[x].extent, add_symbol, &all);
+            add_symbols(&all, q->k->part[i].nest->axis[x].extent);
     for (uint32_t i = 0; i < all.n && out->n < MOST_SYMBOLS; i++)
         if (all.at[i] != s->at[0] &&
-            expr_symbol_default(q->c, (Var){ VAR_SYMBOL, MAP_PTR(all.at[i]) }) == 1)
+            expr_symbol_info(q->c, (Var){ VAR_SYMBOL, MAP_PTR(all.at[i]) })->size == 1)
             at[out->n++] = (SizeBound){ all.at[i], 1, 1 };
     return true;
 }
@@ -384,7 +376,8 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
         row_symbols(c, k, &s);
     for (uint32_t i = 0; i < k->npart; i++)
         for (uint32_t x = 0; x < k->part[i].nest->naxis; x++)
-            expr_vars(k->part[i].nest->axis[x].extent, find_alike, &q);
+            FOR_EACH_VARIABLE (v, k->part[i].nest->axis[x].extent)
+                q.alike |= v.kind == VAR_SYMBOL && expr_symbol_info(c, v)->alike;
     q.sums = q.alike ? schedule_sums_text(c, a, k, m, own) : NULL;
     if (s.n && !image)
         n += try_guard(&q, guard_of(a, &s, 0, 1), tried + n);

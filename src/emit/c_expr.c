@@ -59,9 +59,8 @@ print_var(void *user, Text *t, Var v)
 }
 
 static void
-compute_var(void *user, Var v)
+compute_var(Emit *e, Var v)
 {
-    Emit *e = user;
     if (v.kind != VAR_COMPUTED)
         return;
     const Scalar *s = computed_scalar(v);
@@ -93,46 +92,24 @@ is_natural(void *user, const Expr *x)
                    without_lets(e, x)) == YES;
 }
 
-/* Does it use anything but symbols? */
-static void
-find_other(void *user, Var v)
-{
-    *(bool *)user |= v.kind != VAR_SYMBOL;
-}
-
 /* Values of sizes alone are computed once, before all loops: C compilers leave a division in place,
  * as it might not be reached, and the row pitch of a scratch buffer may be one. */
 static bool
 name_of_sizes(void *user, Text *t, const Atom *a)
 {
     Emit *e = user;
-    bool other = false;
     uint32_t i = 0;
 
     for (uint32_t k = 0; k < a->narg; k++)
-        expr_vars(a->arg[k], find_other, &other);
-    if (other)
-        return false;
+        FOR_EACH_VARIABLE (v, a->arg[k])
+            if (v.kind != VAR_SYMBOL)
+                return false;
     while (i < e->from_sizes.n && e->from_sizes.at[i] != a)
         i++;
     if (i == e->from_sizes.n)
         VEC_PUSH(e->a, &e->from_sizes, a);
     text_printf(t, "z%u", i);
     return true;
-}
-
-static void
-find_level(void *user, Var v)
-{
-    struct {
-        const Emit *e;
-        uint32_t level;
-        bool data;
-    } *k = user;
-
-    k->data |= v.kind == VAR_COMPUTED;
-    if (v.kind == VAR_LOOP && k->e->level[v.id] > k->level)
-        k->level = k->e->level[v.id];
 }
 
 static const char *atom_text(Emit *e, const Atom *a, bool named);
@@ -143,26 +120,26 @@ static const char *atom_text(Emit *e, const Atom *a, bool named);
 static bool
 name_of_quotient(Emit *e, Text *t, const Atom *a)
 {
-    struct {
-        const Emit *e;
-        uint32_t level;
-        bool data;
-    } k = { e, 0, false };
-    uint32_t i = 0;
+    uint32_t i = 0, level = 0;
 
     if ((a->kind != ATOM_DIV && a->kind != ATOM_MOD) || expr_const(a->arg[1], NULL))
         return false;
     for (uint32_t n = 0; n < a->narg; n++)
-        expr_vars(a->arg[n], find_level, &k);
-    if (k.data || k.level >= e->loops.n)
+        FOR_EACH_VARIABLE (v, a->arg[n]) {
+            if (v.kind == VAR_COMPUTED)
+                return false;
+            if (v.kind == VAR_LOOP && e->level[v.id] > level)
+                level = e->level[v.id];
+        }
+    if (level >= e->loops.n)
         return false;
-    OpenLoop *in = &e->loops.at[k.level];
+    OpenLoop *in = &e->loops.at[level];
     while (i < in->atom.n && in->atom.at[i] != a)
         i++;
     if (i == in->atom.n) {
         const char *text = atom_text(e, a, true);
         uint32_t number = e->nquotient++;
-        in = &e->loops.at[k.level];
+        in = &e->loops.at[level];
         text_printf(&in->before, "%*sconst int64_t y%u = %s;\n", 4 * in->depth, "", number, text);
         i = in->atom.n;
         VEC_PUSH(e->a, &in->atom, a);
@@ -219,7 +196,8 @@ emit_index(Emit *e, const Expr *x)
         return "0";
     }
     if (expr_uses_kind(x, VAR_COMPUTED))
-        expr_vars(x, compute_var, e);
+        FOR_EACH_VARIABLE (v, x)
+            compute_var(e, v);
     Text t = { .arena = e->a };
     expr_print(&t, x, &(ExprStyle){ print_var, e, true, is_natural, name_of_atom });
     return text_str(&t);
@@ -315,7 +293,8 @@ bool
 emit_is_trusted(Emit *e, const Scalar *at)
 {
     Var v;
-    return expr_is_var(at->u.index, &v) && v.kind == VAR_SYMBOL && expr_symbol_is_trusted(e->c, v);
+    return expr_is_var(at->u.index, &v) && v.kind == VAR_SYMBOL &&
+           expr_symbol_info(e->c, v)->trusted;
 }
 
 /* Has the index of a check no other bound than its size? */
@@ -377,28 +356,15 @@ unsafe(Emit *e, Map *seen, const Scalar *s)
     return is;
 }
 
-typedef struct {
-    Emit *e;
-    Map *seen;
-    bool is;
-} UnsafeVars;
-
-static void
-unsafe_var(void *user, Var v)
-{
-    UnsafeVars *u = user;
-    if (v.kind == VAR_COMPUTED && !u->is)
-        u->is = unsafe(u->e, u->seen, computed_scalar(v));
-}
-
 static bool
 unsafe_expr(Emit *e, Map *seen, const Expr *x)
 {
     if (!expr_uses_kind(x, VAR_COMPUTED))
         return false;
-    UnsafeVars u = { e, seen, false };
-    expr_vars(x, unsafe_var, &u);
-    return u.is;
+    FOR_EACH_VARIABLE (v, x)
+        if (v.kind == VAR_COMPUTED && unsafe(e, seen, computed_scalar(v)))
+            return true;
+    return false;
 }
 
 bool

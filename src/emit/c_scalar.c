@@ -36,22 +36,6 @@ emit_name(Emit *e, const Scalar *s, CValue v)
     return named;
 }
 
-static void count_uses(Emit *e, const Scalar *s);
-
-static void
-count_var(void *user, Var v)
-{
-    if (v.kind == VAR_COMPUTED)
-        count_uses(user, computed_scalar(v));
-}
-
-static void
-count_expr(Emit *e, const Expr *x)
-{
-    if (x && expr_uses_kind(x, VAR_COMPUTED))
-        expr_vars(x, count_var, e);
-}
-
 static void
 count_uses(Emit *e, const Scalar *s)
 {
@@ -60,17 +44,8 @@ count_uses(Emit *e, const Scalar *s)
     map_put(&e->uses, MAP_PTR(s), n + 1);
     if (again)
         return;
-    if (s->op == S_INDEX || s->op == S_AT)
-        count_expr(e, s->u.index);
-    if (s->op == S_LOAD) {
-        for (uint32_t d = 0; d < s->u.load.rank; d++)
-            count_expr(e, s->u.load.at[d]);
-        count_expr(e, s->u.load.valid);
-        if (s->u.load.outside)
-            count_uses(e, s->u.load.outside);
-    }
-    for (uint32_t i = 0; i < s->narg; i++)
-        count_uses(e, s->arg[i]);
+    FOR_EACH_OPERAND (x, s)
+        count_uses(e, x);
 }
 
 void

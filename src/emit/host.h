@@ -80,9 +80,6 @@ uint32_t host_function(Host *h, const Kernel *k);
 uint32_t host_prepare(Host *h);
 void host_run(Host *h); /* host_run.c */
 
-/* The last node that defines a symbol of x; 0: all are known when the graph begins. definer:
- * graph_definers. */
-NodeId host_defined(const Map *definer, const Expr *x);
 /* The number of graph g's first constraint among those of the model. */
 uint32_t host_constraint(const Host *h, const Graph *g);
 /* The arguments of a fault after the constraint's number: 0 if both sides say all, otherwise 1 and

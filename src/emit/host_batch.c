@@ -130,74 +130,28 @@ print_updates(Host *h, const Batch *b)
 
 /* ---- sizes that blocks depend on ------------------------------------------------------------- */
 
-typedef struct {
-    Host *h;
-    const Batch *b;
-    VEC(uint32_t) at;
-} BlockSizes;
-
-static void
-add_symbol(void *user, Var v)
-{
-    BlockSizes *s = user;
-    uint64_t at;
-
-    if (v.kind != VAR_SYMBOL || v.id == s->b->instances.id || v.id == s->b->rows.id ||
-        !map_get(&s->h->symbol_at, v.id, &at))
-        return;
-    for (uint32_t i = 0; i < s->at.n; i++)
-        if (s->at.at[i] == at)
-            return;
-    VEC_PUSH(s->h->a, &s->at, (uint32_t)at);
-}
-
-/* A symbol, or those of the model's inputs that it is computed from. */
-static void
-add_resolved(void *user, Var v)
-{
-    BlockSizes *s = user;
-
-    for (uint32_t i = 0; i < s->b->size.n; i++)
-        if (s->b->size.at[i].var.id == v.id) {
-            expr_vars(s->b->size.at[i].to, add_symbol, s);
-            return;
-        }
-    add_symbol(s, v);
-}
-
-static void
-add_named(void *user, Sym symbol)
-{
-    add_resolved(user, (Var){ VAR_SYMBOL, MAP_PTR(symbol) });
-}
-
-static void
-add_type(BlockSizes *s, const Type *t)
-{
-    for (uint32_t d = 0; d < t->rank; d++)
-        expr_vars(t->dim[d], add_resolved, s);
-}
-
-static void
-print_which(BlockSizes *s, const char *name)
-{
-    VEC_PUSH(s->h->a, &s->at, UINT32_MAX);
-    table(s->h, name, s->at.at, s->at.n);
-}
-
 /* The symbols of the model's inputs that determine the sizes of block i. */
 static void
 sizes_of_block(Host *h, const Batch *b, uint32_t i, const Graph *g)
 {
-    BlockSizes s = { .h = h, .b = b };
+    SymbolSet used = { .seen.arena = h->a }, inputs = { .seen.arena = h->a };
+    VEC(uint32_t) number = { 0 };
+    uint64_t at;
 
     for (uint32_t k = 0; k < g->input.n; k++)
-        add_type(&s, g->value.at[g->input.at[k]].type);
+        type_symbols(&used, g->value.at[g->input.at[k]].type);
     for (NodeId id = 1; id < g->node.n; id++)
-        graph_symbols(g, id, add_named, &s);
+        graph_symbols(&used, g, id);
     for (uint32_t k = 0; k < b->block.at[i].nin + b->block.at[i].nout; k++)
-        add_type(&s, b->type.at[b->block.at[i].type[k]]);
-    print_which(&s, arena_printf(h->a, "tn_batch_sizes_%u", i));
+        type_symbols(&used, b->type.at[b->block.at[i].type[k]]);
+    batch_inputs_of(b, &used, &inputs);
+    for (uint32_t k = 0; k < inputs.n; k++) {
+        uint64_t id = MAP_PTR(inputs.at[k]);
+        if (id != b->instances.id && id != b->rows.id && map_get(&h->symbol_at, id, &at))
+            VEC_PUSH(h->a, &number, (uint32_t)at);
+    }
+    VEC_PUSH(h->a, &number, UINT32_MAX);
+    table(h, arena_printf(h->a, "tn_batch_sizes_%u", i), number.at, number.n);
 }
 
 static uint32_t

@@ -545,7 +545,7 @@ print_call(Control *k)
             if (f == UINT32_MAX || done[f])
                 continue;
             done[f] = true;
-            const Expr *known = host_defined(&definer, inner->dim[d])
+            const Expr *known = graph_defined(&definer, inner->dim[d])
                                     ? NULL
                                     : expr_subst(k->h->c, inner->dim[d], r->bind, r->nbind);
             define(k, f, known ? host_checked(k->h, known) : arena_printf(k->h->a, "dims[%u]", at),

@@ -8,36 +8,23 @@
 
 /* ---- symbols --------------------------------------------------------------------------------- */
 
-typedef struct {
-    const Host *h;
-    const bool *known;
-    Var unknown;
-    uint32_t n;
-} UnsolvedSymbol;
-
-static void
-count_unknown(void *user, Var v)
-{
-    UnsolvedSymbol *k = user;
-    uint64_t at;
-    if (v.kind == VAR_SYMBOL && map_get(&k->h->symbol_at, v.id, &at) && k->known[at])
-        return;
-    k->unknown = v;
-    k->n++;
-}
-
 /* Prints how dimension d of input i determines a symbol, if it does now. */
 static bool
 bind_from(Parts *p, bool *known, uint32_t i, uint32_t d, const Expr *dim)
 {
     Host *h = p->h;
     const Expr *coef, *rest;
-    UnsolvedSymbol k = { .h = h, .known = known };
-    expr_vars(dim, count_unknown, &k);
-    if (k.n != 1 || k.unknown.kind != VAR_SYMBOL ||
-        !expr_linear(h->c, dim, k.unknown, &coef, &rest))
+    Var unknown = { 0 };
+    uint32_t n = 0;
+    uint64_t at;
+    FOR_EACH_VARIABLE (v, dim)
+        if (v.kind != VAR_SYMBOL || !map_get(&h->symbol_at, v.id, &at) || !known[at]) {
+            unknown = v;
+            n++;
+        }
+    if (n != 1 || unknown.kind != VAR_SYMBOL || !expr_linear(h->c, dim, unknown, &coef, &rest))
         return false;
-    uint32_t s = host_symbol(h, (Sym)(uintptr_t)k.unknown.id);
+    uint32_t s = host_symbol(h, var_symbol(unknown));
     part_statement(p);
     if (expr_is(coef, 1) && expr_is(rest, 0)) {
         text_printf(&p->body, "    sym[%u] = input_dims[%u][%u];\n", s, i, d);
@@ -54,71 +41,28 @@ bind_from(Parts *p, bool *known, uint32_t i, uint32_t d, const Expr *dim)
     return true;
 }
 
-/* ---- symbols the program defines as it runs ---- */
-
-typedef struct {
-    const Map *definer;
-    NodeId last;
-} LastDefiner;
-
-static void
-find_definer(void *user, Var v)
-{
-    LastDefiner *d = user;
-    uint64_t id;
-
-    if (v.kind == VAR_SYMBOL && map_get(d->definer, v.id, &id) && id > d->last)
-        d->last = (NodeId)id;
-}
-
-NodeId
-host_defined(const Map *definer, const Expr *x)
-{
-    LastDefiner d = { definer, 0 };
-    expr_vars(x, find_definer, &d);
-    return d.last;
-}
-
-typedef struct {
-    Host *h;
-    Map definer;
-    bool *used;
-} EntrySymbols;
-
-static void
-mark_entry(void *user, Sym symbol)
-{
-    EntrySymbols *e = user;
-    uint64_t at;
-
-    if (!map_get(&e->definer, MAP_PTR(symbol), NULL) &&
-        map_get(&e->h->symbol_at, MAP_PTR(symbol), &at))
-        e->used[at] = true;
-}
-
-static void
-mark_entry_var(void *user, Var v)
-{
-    if (v.kind == VAR_SYMBOL)
-        mark_entry(user, (Sym)(uintptr_t)v.id);
-}
-
 /* Symbols that the inputs must determine: those of the model's own graph that no node defines. */
 static bool *
 entry_symbols(Host *h)
 {
-    EntrySymbols e = { h, graph_definers(h->g, h->a), NEW_ARRAY(h->a, bool, h->nsymbol + 1) };
+    SymbolSet s = { .seen.arena = h->a };
+    Map definer = graph_definers(h->g, h->a);
+    bool *used = NEW_ARRAY(h->a, bool, h->nsymbol + 1);
+    uint64_t at;
 
     for (NodeId n = 1; n < h->g->node.n; n++)
-        graph_symbols(h->g, n, mark_entry, &e);
+        graph_symbols(&s, h->g, n);
     for (ValueId v = 1; v < h->g->value.n; v++)
-        for (uint32_t d = 0; d < h->g->value.at[v].type->rank; d++)
-            expr_vars(h->g->value.at[v].type->dim[d], mark_entry_var, &e);
+        type_symbols(&s, h->g->value.at[v].type);
     for (uint32_t i = 0; i < h->g->constraints.n; i++) {
-        expr_vars(h->g->constraints.at[i].a, mark_entry_var, &e);
-        expr_vars(h->g->constraints.at[i].b, mark_entry_var, &e);
+        expr_symbols(&s, h->g->constraints.at[i].a);
+        expr_symbols(&s, h->g->constraints.at[i].b);
     }
-    return e.used;
+    for (uint32_t i = 0; i < s.n; i++)
+        if (!map_get(&definer, MAP_PTR(s.at[i]), NULL) &&
+            map_get(&h->symbol_at, MAP_PTR(s.at[i]), &at))
+            used[at] = true;
+    return used;
 }
 
 /* If the host does not say the number of threads, the programs for several run. */
@@ -205,7 +149,7 @@ check_inputs(Parts *p)
     Map definer = graph_definers(h->g, h->a);
     for (uint32_t i = 0; i < h->g->constraints.n; i++) {
         const Constraint *k = &h->g->constraints.at[i];
-        if (host_defined(&definer, k->a) || host_defined(&definer, k->b))
+        if (graph_defined(&definer, k->a) || graph_defined(&definer, k->b))
             continue;
         part_statement(p);
         text_printf(&p->body,
@@ -222,39 +166,26 @@ typedef struct {
     uint32_t input, dim;
     bool known;
 } Blame;
-typedef struct {
-    const Host *h;
-    Blame *of, here;
-} Blaming;
-
-static void
-blame_symbol(void *user, Var v)
-{
-    Blaming *b = user;
-    uint64_t at;
-
-    if (v.kind == VAR_SYMBOL && map_get(&b->h->symbol_at, v.id, &at) && !b->of[at].known)
-        b->of[at] = b->here;
-}
 
 /* Kernels rely on the range of a symbol: implied by a constraint, or declared in a text. */
 static void
 check_ranges(Parts *p)
 {
     Host *h = p->h;
-    Blaming b = { .h = h, .of = NEW_ARRAY(h->a, Blame, h->nsymbol + 1) };
+    Blame *of = NEW_ARRAY(h->a, Blame, h->nsymbol + 1);
+    uint64_t at;
 
     for (uint32_t i = 0; i < h->g->input.n; i++) {
         const Type *type = h->g->value.at[h->g->input.at[i]].type;
-        for (uint32_t d = 0; d < type->rank; d++) {
-            b.here = (Blame){ i, d, true };
-            expr_vars(type->dim[d], blame_symbol, &b);
-        }
+        for (uint32_t d = 0; d < type->rank; d++)
+            FOR_EACH_VARIABLE (v, type->dim[d])
+                if (v.kind == VAR_SYMBOL && map_get(&h->symbol_at, v.id, &at) && !of[at].known)
+                    of[at] = (Blame){ i, d, true };
     }
     for (uint32_t s = 0; s < h->nsymbol; s++) {
         Interval r = expr_symbol_get(h->c, (Var){ VAR_SYMBOL, MAP_PTR(h->symbol[s]) });
-        uint32_t i = b.of[s].input, d = b.of[s].dim;
-        if ((r.lo <= 0 && r.hi == INT64_MAX) || !b.of[s].known)
+        uint32_t i = of[s].input, d = of[s].dim;
+        if ((r.lo <= 0 && r.hi == INT64_MAX) || !of[s].known)
             continue;
         part_statement(p);
         text_printf(&p->body,
@@ -293,8 +224,8 @@ size_outputs(Parts *p)
                 "    if ((output_dims[%u] = %s) < %d)\n"
                 "        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, output_dims[%u], 0);\n",
                 at + d,
-                host_checked(h, made && host_defined(&definer, type->dim[d]) ? expr_int(h->c, -1)
-                                                                             : most),
+                host_checked(h, made && graph_defined(&definer, type->dim[d]) ? expr_int(h->c, -1)
+                                                                              : most),
                 made ? -1 : 0, at + d);
         }
         if (!type_is_static(type) && !made) {
@@ -330,7 +261,7 @@ size_scratch(Parts *p)
                 most = bytes > most ? bytes : most;
                 continue;
             }
-            if (i || host_defined(&definer, scratch)) /* requested when it is known */
+            if (i || graph_defined(&definer, scratch)) /* requested when it is known */
                 continue;
             part_statement(p);
             text_printf(&p->body,

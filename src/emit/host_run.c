@@ -101,7 +101,7 @@ get_scratch(ProgramPrinter *p, NodeId id)
 {
     const Expr *scratch = kernel_scratch_bytes(p->h->c, p->g->node.at[id].kernel);
 
-    if (!expr_const(scratch, NULL) && (p->g != p->h->g || host_defined(&p->definer, scratch))) {
+    if (!expr_const(scratch, NULL) && (p->g != p->h->g || graph_defined(&p->definer, scratch))) {
         program_statement(p);
         text_printf(&p->parts.body, "    if ((code = tn_scratch(f, %s)))\n        return code;\n",
                     host_checked(p->h, scratch));
@@ -228,7 +228,7 @@ tell_dims(ProgramPrinter *p)
     for (uint32_t i = 0; i < p->g->output.n; i++) {
         const Type *t = p->g->value.at[p->g->output.at[i]].type;
         for (uint32_t d = 0; d < t->rank; d++, at++) {
-            if (!host_defined(&p->definer, t->dim[d]))
+            if (!graph_defined(&p->definer, t->dim[d]))
                 continue;
             program_statement(p);
             text_printf(
@@ -247,7 +247,7 @@ program_constraints(ProgramPrinter *p, NodeId id)
 {
     for (uint32_t i = 0; i < p->g->constraints.n; i++) {
         const Constraint *k = &p->g->constraints.at[i];
-        NodeId a = host_defined(&p->definer, k->a), b = host_defined(&p->definer, k->b);
+        NodeId a = graph_defined(&p->definer, k->a), b = graph_defined(&p->definer, k->b);
         if ((a > b ? a : b) != id)
             continue;
         program_statement(p);
@@ -372,7 +372,7 @@ static bool
 data_define(const Map *definer, const Type *type)
 {
     for (uint32_t d = 0; d < type->rank; d++)
-        if (host_defined(definer, type->dim[d]))
+        if (graph_defined(definer, type->dim[d]))
             return true;
     return false;
 }

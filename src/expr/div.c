@@ -265,57 +265,49 @@ positive(Ctx *c, const Expr *e)
     return proof_bounds(&p, e).lo >= 1;
 }
 
-const Expr *
-expr_div(Ctx *c, const Expr *a, const Expr *b)
+/* a // b, or a % b. */
+static const Expr *
+divide(Ctx *c, AtomKind kind, const Expr *a, const Expr *b)
 {
+    bool quotient = kind == ATOM_DIV;
     const Expr *g, *q, *r;
     int64_t k;
 
-    if (a->bad || b->bad)
+    if (a->bad || b->bad || (expr_const(b, &k) && k == INT64_MIN))
         return expr_bad(c);
     if (expr_const(b, &k) && k > 0)
-        return div_const(c, a, k);
-    if (expr_const(b, &k) && k < 0) /* a // -k = -a // k */
-        return k == INT64_MIN ? expr_bad(c) : div_const(c, expr_scale(c, a, -1), -k);
+        return quotient ? div_const(c, a, k) : mod_const(c, a, k);
+    if (expr_const(b, &k) && k < 0) /* a // -k = -a // k, a % -k = -(-a % k) */
+        return quotient ? div_const(c, expr_scale(c, a, -1), -k)
+                        : expr_scale(c, mod_const(c, expr_scale(c, a, -1), -k), -1);
     if (a->nterm == 0)
         return a;
     if (b->nterm == 0)
-        return atom2(c, ATOM_DIV, a, b);
+        return atom2(c, kind, a, b);
 
     g = expr_common_factor(c, a, b);
-    if (!expr_is(g, 1) && positive(c, g))
-        return expr_div(c, expr_exact_div(c, a, g), expr_exact_div(c, b, g));
+    if (!expr_is(g, 1) && positive(c, g)) {
+        r = divide(c, kind, expr_exact_div(c, a, g), expr_exact_div(c, b, g));
+        return quotient ? r : expr_mul(c, g, r);
+    }
     if (!positive(c, b))
-        return atom2(c, ATOM_DIV, a, b);
+        return atom2(c, kind, a, b);
     expr_divmod(c, a, b, &q, &r);
-    return r->nterm || r->bad ? expr_add(c, q, atom2(c, ATOM_DIV, r, b)) : q;
+    if (r->nterm || r->bad)
+        return quotient ? expr_add(c, q, atom2(c, kind, r, b)) : atom2(c, kind, r, b);
+    return quotient ? q : r;
+}
+
+const Expr *
+expr_div(Ctx *c, const Expr *a, const Expr *b)
+{
+    return divide(c, ATOM_DIV, a, b);
 }
 
 const Expr *
 expr_mod(Ctx *c, const Expr *a, const Expr *b)
 {
-    const Expr *g, *q, *r;
-    int64_t k;
-
-    if (a->bad || b->bad)
-        return expr_bad(c);
-    if (expr_const(b, &k) && k > 0)
-        return mod_const(c, a, k);
-    if (expr_const(b, &k) && k < 0) /* a % -k = -(-a % k) */
-        return k == INT64_MIN ? expr_bad(c)
-                              : expr_scale(c, mod_const(c, expr_scale(c, a, -1), -k), -1);
-    if (a->nterm == 0)
-        return a;
-    if (b->nterm == 0)
-        return atom2(c, ATOM_MOD, a, b);
-
-    g = expr_common_factor(c, a, b);
-    if (!expr_is(g, 1) && positive(c, g))
-        return expr_mul(c, g, expr_mod(c, expr_exact_div(c, a, g), expr_exact_div(c, b, g)));
-    if (!positive(c, b))
-        return atom2(c, ATOM_MOD, a, b);
-    expr_divmod(c, a, b, &q, &r);
-    return r->nterm || r->bad ? atom2(c, ATOM_MOD, r, b) : r;
+    return divide(c, ATOM_MOD, a, b);
 }
 
 const Expr *

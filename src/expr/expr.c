@@ -30,9 +30,8 @@ expr_table(Ctx *c)
     if (t)
         return t;
     t = c->exprs = NEW(c->arena, struct ExprTable);
-    t->exprs.arena = t->atoms.arena = t->range.arena = t->late.arena = t->hints.arena =
-        t->size.arena = t->alike.arena = t->trusted.arena = t->simple.arena = t->unproved.arena =
-            c->arena;
+    t->exprs.arena = t->atoms.arena = t->symbol.arena = t->simple.arena = t->unproved.arena =
+        c->arena;
     Expr *bad = NEW(c->arena, Expr);
     *bad = (Expr){ .hash = 0xbad, .bad = true };
     t->bad = bad;
@@ -231,9 +230,8 @@ expr_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg)
 }
 
 const Expr *
-expr_of_atom(Ctx *c, const Atom *atom)
+expr_of_atom(const Atom *atom)
 {
-    (void)c;
     return ((const AtomNode *)(const void *)atom)->expr;
 }
 
@@ -286,10 +284,10 @@ expr_fresh_symbol(Ctx *c, const char *like)
 void
 expr_symbol_late(Ctx *c, Var symbol)
 {
-    struct ExprTable *t = expr_table(c);
+    SymbolInfo *s = expr_symbol_info(c, symbol);
 
-    if (!map_get(&t->late, symbol.id, NULL))
-        map_put(&t->late, symbol.id, ++t->nlate);
+    if (!s->late)
+        s->late = ++expr_table(c)->nlate;
 }
 
 const Expr *

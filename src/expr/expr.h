@@ -113,8 +113,34 @@ bool expr_is_var(const Expr *e, Var *v);           /* exactly one variable? v ma
 uint32_t expr_depth(const Expr *e);
 bool expr_uses(const Expr *e, Var v); /* at any depth */
 bool expr_uses_kind(const Expr *e, VarKind k);
-/* Visit each distinct variable once, in a deterministic order. */
-void expr_vars(const Expr *e, void (*visit)(void *user, Var v), void *user);
+/* FOR_EACH_VARIABLE(v, e) {…} declares Var v: each distinct variable of e once, in a deterministic
+ * order; none if e is NULL. It may be left at any point. */
+#define FOR_EACH_VARIABLE(v, e)                                                                    \
+    for (Var v##_list[expr_count_vars(e) + 1], *v##_at = v##_list,                                 \
+                                               *v##_end = expr_list_vars((e), v##_list), v;        \
+         v##_at < v##_end && (v = *v##_at, true); v##_at++)
+uint32_t expr_count_vars(const Expr *e);           /* at all depths, with repetition */
+Var *expr_list_vars(const Expr *e, Var *distinct); /* the end of the list */
+
+/* Distinct symbols in the order in which they were added; { .seen.arena = a } is empty. */
+typedef struct {
+    Map seen;
+    uint32_t n, cap;
+    Sym *at;
+} SymbolSet;
+bool symbols_add(SymbolSet *s, Sym symbol); /* false: it is in the set */
+void expr_symbols(SymbolSet *s, const Expr *e);
+static inline Var
+symbol_var(Sym s)
+{
+    return (Var){ VAR_SYMBOL, MAP_PTR(s) };
+}
+static inline Sym
+var_symbol(Var v)
+{
+    return (Sym)(uintptr_t)v.id;
+}
+
 /* The number with high = floor(number / base) and low = number mod base; NULL: not of this form. */
 const Expr *expr_of_digits(const Expr *high, const Expr *low, const Expr *base);
 /* e = coef * v + rest with neither using v? (coef 0 when v is absent) */
@@ -153,26 +179,29 @@ typedef enum { NO = -1, UNKNOWN = 0, YES = 1 } Tri;
  * int64_t. */
 int64_t gcd64(int64_t a, int64_t b);
 
-/* A symbol is in [0, INT64_MAX] until narrowed. False if the ranges do not meet. */
-bool expr_symbol_range(Ctx *c, Var symbol, Interval range);
-Interval expr_symbol_get(Ctx *c, Var symbol);
 /* Size hints of a symbol: choices use them, proofs do not. Rising, each once; n 0: no hints. */
 typedef struct {
     uint32_t n;
     const int64_t *at;
 } SizeHints;
+/* What is known of a symbol. range and late are read alone: see expr_symbol_range and _late. */
+typedef struct {
+    Interval range; /* [0, INT64_MAX] until narrowed */
+    SizeHints hints;
+    int64_t size;  /* to assume if there are no hints; negative: none is given */
+    uint32_t late; /* its position among late symbols; 0: known at the start */
+    /* Kernels may not choose their order of sums by it, so results have the same bits at all its
+     * sizes. */
+    bool alike;
+    /* Indices bounded by it come from the runtime and are in bounds: they need no check. */
+    bool trusted;
+} SymbolInfo;
+SymbolInfo *expr_symbol_info(Ctx *c, Var symbol);
+/* Narrows it. False if the ranges do not meet. */
+bool expr_symbol_range(Ctx *c, Var symbol, Interval range);
+Interval expr_symbol_get(Ctx *c, Var symbol);
 void expr_symbol_expect(Ctx *c, Var symbol, SizeHints sizes); /* copies them */
-SizeHints expr_symbol_hints(Ctx *c, Var symbol);
-/* The size to assume if there are no hints; negative: none is given. */
-void expr_symbol_set_default(Ctx *c, Var symbol, int64_t size);
-int64_t expr_symbol_default(Ctx *c, Var symbol);
-/* Require: kernels may not choose their order of sums by this symbol, so results have the same bits
- * at all its sizes. */
-void expr_symbol_alike(Ctx *c, Var symbol);
-bool expr_symbol_is_alike(Ctx *c, Var symbol);
-/* Indices bounded by this symbol come from the runtime and are in bounds: they need no check. */
-void expr_symbol_trust(Ctx *c, Var symbol);
-bool expr_symbol_is_trusted(Ctx *c, Var symbol);
+SizeHints expr_symbol_hints(Ctx *c, Var symbol);              /* those in its range */
 /* The size to assume for a symbol: the largest hint, which takes most of the time; otherwise its
  * default, moved into its range; otherwise the middle of its range if that ends by 2 *
  * EXPR_SUPPOSED; otherwise EXPR_SUPPOSED, or the range's beginning if that is larger. Most batches

@@ -14,13 +14,7 @@ typedef struct {
 
 struct ExprTable {
     Map exprs, atoms; /* by hash, to chains */
-    Map range;        /* symbol id to its Interval, if it was narrowed */
-    Map hints;        /* symbol id to its size hints */
-    Map size;         /* symbol id to the size to assume without hints */
-    Map alike;        /* ids of symbols by which the order of sums may not differ */
-    Map trusted;      /* ids of symbols whose indices are unchecked */
-    /* id of a late symbol to its position among those */
-    Map late;
+    Map symbol;       /* by id, to its SymbolInfo */
     /* by hash of expression and ranges, to chains of what was simplified */
     Map simple;
     /* expression of symbols to nlearnt + 1 at which no proof was found that it is at least 0 */
@@ -71,7 +65,7 @@ mix_range(uint64_t h, const Range *r)
 
 /* The expression of one atom; var for ATOM_VAR, arguments else. Nothing is normalised. */
 const Expr *expr_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg);
-const Expr *expr_of_atom(Ctx *c, const Atom *atom);
+const Expr *expr_of_atom(const Atom *atom);
 const Expr *expr_term(Ctx *c, Term t);
 /* Some of the terms of an expression, in its order. */
 const Expr *expr_of_terms(Ctx *c, uint32_t n, const Term *term);

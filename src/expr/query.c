@@ -24,25 +24,6 @@ nonneg_as_it_stands(Ctx *c, const Ranges *r, const Expr *e)
     return proof_nonneg(&p, e, PROOF_DEPTH);
 }
 
-typedef struct {
-    Ctx *c;
-    const Expr *e;
-    bool found;
-} ZeroSearch;
-
-static void
-try_zero(void *user, Var v)
-{
-    ZeroSearch *z = user;
-    Ctx *c = z->c;
-
-    if (z->found || expr_symbol_get(c, v).lo != 0)
-        return;
-    const Expr *none = expr_subst(c, z->e, &(Binding){ v, expr_int(c, 0) }, 1),
-               *some = expr_subst(c, z->e, &(Binding){ v, expr_offset(c, expr_var(c, v), 1) }, 1);
-    z->found = nonneg_as_it_stands(c, NULL, none) && nonneg_as_it_stands(c, NULL, some);
-}
-
 /* A loop whose extent is a symbol would need that symbol's substitute as its extent, so only
  * queries without loops are tried again. */
 static bool
@@ -64,7 +45,7 @@ nonneg_above_least(Ctx *c, const Expr *e)
         const Expr *product = expr_int(c, e->term[i].coef);
         for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
             Factor f = e->term[i].factor[k];
-            const Expr *atom = expr_of_atom(c, f.atom);
+            const Expr *atom = expr_of_atom(f.atom);
             int64_t least = proof_bounds(&p, atom).lo;
             if (least == INT64_MIN)
                 return false;
@@ -83,10 +64,16 @@ nonneg_above_least(Ctx *c, const Expr *e)
 static bool
 nonneg_from_zero(Ctx *c, const Expr *e)
 {
-    ZeroSearch z = { c, e, false };
-
-    expr_vars(e, try_zero, &z);
-    return z.found;
+    FOR_EACH_VARIABLE (v, e) {
+        if (expr_symbol_get(c, v).lo != 0)
+            continue;
+        const Expr *more = expr_offset(c, expr_var(c, v), 1),
+                   *none = expr_subst(c, e, &(Binding){ v, expr_int(c, 0) }, 1),
+                   *some = expr_subst(c, e, &(Binding){ v, more }, 1);
+        if (nonneg_as_it_stands(c, NULL, none) && nonneg_as_it_stands(c, NULL, some))
+            return true;
+    }
+    return false;
 }
 
 static bool

@@ -110,29 +110,39 @@ interval_meet(Interval a, Interval b)
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
+SymbolInfo *
+expr_symbol_info(Ctx *c, Var symbol)
+{
+    struct ExprTable *t = expr_table(c);
+    uint64_t found;
+
+    if (map_get(&t->symbol, symbol.id, &found))
+        return (SymbolInfo *)(uintptr_t)found;
+    SymbolInfo *s = NEW(c->arena, SymbolInfo);
+    *s = (SymbolInfo){ .range = { 0, HI }, .size = -1 };
+    map_put(&t->symbol, symbol.id, MAP_PTR(s));
+    return s;
+}
+
 Interval
 expr_symbol_get(Ctx *c, Var symbol)
 {
-    uint64_t found;
-
-    if (map_get(&expr_table(c)->range, symbol.id, &found))
-        return *(Interval *)(uintptr_t)found;
-    return (Interval){ 0, HI };
+    return expr_symbol_info(c, symbol)->range;
 }
 
 bool
 expr_symbol_range(Ctx *c, Var symbol, Interval range)
 {
     struct ExprTable *t = expr_table(c);
-    Interval now = expr_symbol_get(c, symbol), met = interval_meet(now, range);
+    Interval *now = &expr_symbol_info(c, symbol)->range, met = interval_meet(*now, range);
 
     if (met.lo > met.hi)
         return false;
-    if (met.lo == now.lo && met.hi == now.hi)
+    if (met.lo == now->lo && met.hi == now->hi)
         return true;
     t->nfixed += met.lo == met.hi;
     t->nlearnt++;
-    map_put(&t->range, symbol.id, MAP_PTR(arena_copy(c->arena, &met, sizeof met)));
+    *now = met;
     return true;
 }
 
@@ -140,61 +150,20 @@ void
 expr_symbol_expect(Ctx *c, Var symbol, SizeHints sizes)
 {
     sizes.at = arena_copy(c->arena, sizes.at, sizes.n * sizeof *sizes.at);
-    map_put(&expr_table(c)->hints, symbol.id, MAP_PTR(arena_copy(c->arena, &sizes, sizeof sizes)));
+    expr_symbol_info(c, symbol)->hints = sizes;
 }
 
 SizeHints
 expr_symbol_hints(Ctx *c, Var symbol)
 {
-    Interval possible = expr_symbol_get(c, symbol);
-    uint64_t found;
+    const SymbolInfo *s = expr_symbol_info(c, symbol);
+    SizeHints u = s->hints;
 
-    if (!map_get(&expr_table(c)->hints, symbol.id, &found))
-        return (SizeHints){ 0 };
-    SizeHints u = *(SizeHints *)(uintptr_t)found;
-    for (; u.n && u.at[0] < possible.lo; u.n--)
+    for (; u.n && u.at[0] < s->range.lo; u.n--)
         u.at++;
-    while (u.n && u.at[u.n - 1] > possible.hi)
+    while (u.n && u.at[u.n - 1] > s->range.hi)
         u.n--;
     return u;
-}
-
-void
-expr_symbol_set_default(Ctx *c, Var symbol, int64_t size)
-{
-    map_put(&expr_table(c)->size, symbol.id, (uint64_t)size);
-}
-
-int64_t
-expr_symbol_default(Ctx *c, Var symbol)
-{
-    uint64_t size;
-
-    return map_get(&expr_table(c)->size, symbol.id, &size) ? (int64_t)size : -1;
-}
-
-void
-expr_symbol_alike(Ctx *c, Var symbol)
-{
-    map_put(&expr_table(c)->alike, symbol.id, 1);
-}
-
-bool
-expr_symbol_is_alike(Ctx *c, Var symbol)
-{
-    return map_get(&expr_table(c)->alike, symbol.id, NULL);
-}
-
-void
-expr_symbol_trust(Ctx *c, Var symbol)
-{
-    map_put(&expr_table(c)->trusted, symbol.id, 1);
-}
-
-bool
-expr_symbol_is_trusted(Ctx *c, Var symbol)
-{
-    return map_get(&expr_table(c)->trusted, symbol.id, NULL);
 }
 
 int64_t
@@ -202,7 +171,7 @@ expr_symbol_supposed(Ctx *c, Var symbol)
 {
     SizeHints said = expr_symbol_hints(c, symbol);
     Interval r = expr_symbol_get(c, symbol);
-    int64_t count = expr_symbol_default(c, symbol);
+    int64_t count = expr_symbol_info(c, symbol)->size;
 
     if (said.n)
         return said.at[said.n - 1];
@@ -496,33 +465,20 @@ at_range_end(Proof *p, const Expr *e)
     return NULL;
 }
 
-typedef struct {
-    Proof *p;
-    const Expr *e, *least;
-} SymbolSearch;
-
-static void
-try_symbol(void *user, Var v)
-{
-    SymbolSearch *s = user;
-
-    if (s->least || v.kind != VAR_SYMBOL)
-        return;
-    Interval b = var_bounds(s->p, v);
-    Slope slope = slope_in(s->p, s->e, v);
-    if (slope == RISING && b.lo != LO)
-        s->least = put(s->p, s->e, v, expr_int(s->p->c, b.lo));
-    if (slope == FALLING && b.hi != HI)
-        s->least = put(s->p, s->e, v, expr_int(s->p->c, b.hi));
-}
-
 static const Expr *
 at_symbol_end(Proof *p, const Expr *e)
 {
-    SymbolSearch s = { p, e, NULL };
-
-    expr_vars(e, try_symbol, &s);
-    return s.least;
+    FOR_EACH_VARIABLE (v, e) {
+        if (v.kind != VAR_SYMBOL)
+            continue;
+        Interval b = var_bounds(p, v);
+        Slope slope = slope_in(p, e, v);
+        if (slope == RISING && b.lo != LO)
+            return put(p, e, v, expr_int(p->c, b.lo));
+        if (slope == FALLING && b.hi != HI)
+            return put(p, e, v, expr_int(p->c, b.hi));
+    }
+    return NULL;
 }
 
 /* The first atom of this kind that e is linear in. */

@@ -240,7 +240,7 @@ simplify_var(Proof *p, const Atom *a)
         if (b.lo == b.hi)
             return expr_int(p->c, b.lo);
     }
-    return expr_of_atom(p->c, a);
+    return expr_of_atom(a);
 }
 
 static const Expr *
@@ -251,7 +251,7 @@ simplify_atom(Proof *p, const Atom *a)
     if (a->kind == ATOM_VAR)
         return simplify_var(p, a);
     if (p->budget-- <= 0)
-        return expr_of_atom(p->c, a);
+        return expr_of_atom(a);
     for (uint32_t i = 0; i < a->narg; i++) {
         arg[i] = round_of(p, a->arg[i]);
         if (arg[i]->bad)
@@ -292,7 +292,7 @@ round_of(Proof *p, const Expr *e)
     for (uint32_t i = 0; i < e->nterm; i++)
         for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
             atom[n] = simplify_atom(p, e->term[i].factor[k].atom);
-            same &= atom[n] == expr_of_atom(p->c, e->term[i].factor[k].atom);
+            same &= atom[n] == expr_of_atom(e->term[i].factor[k].atom);
             n++;
         }
     if (same)
@@ -483,29 +483,16 @@ learn_min_max(Ctx *c, const Expr *x, const Expr *y)
     return a != NULL;
 }
 
-typedef struct {
-    const Map *late;
-    uint64_t when;
-} Latest;
-
-static void
-see_late(void *user, Var v)
-{
-    Latest *l = user;
-    uint64_t when;
-
-    if (v.kind == VAR_SYMBOL && map_get(l->late, v.id, &when) && when > l->when)
-        l->when = when;
-}
-
 /* The position of the last late symbol in it; 0: none. */
-static uint64_t
+static uint32_t
 latest_in(Ctx *c, const Expr *e)
 {
-    Latest l = { .late = &expr_table(c)->late };
+    uint32_t last = 0;
 
-    expr_vars(e, see_late, &l);
-    return l.when;
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_SYMBOL && expr_symbol_info(c, v)->late > last)
+            last = expr_symbol_info(c, v)->late;
+    return last;
 }
 
 /* Is one of its symbols defined after v? v may be used before that. */
@@ -565,7 +552,7 @@ orient_atom(Ctx *c, AtomKind kind, const Expr *d, const Expr **to)
         if (!a || a->kind != kind || (t->coef != 1 && t->coef != -1) ||
             !expr_split_atom(c, d, a, &coef, &rest) || !expr_const(coef, NULL))
             continue;
-        if (has_atom(rest, a) || latest_in(c, rest) > latest_in(c, expr_of_atom(c, a)))
+        if (has_atom(rest, a) || latest_in(c, rest) > latest_in(c, expr_of_atom(a)))
             continue;
         *to = expr_scale(c, rest, -t->coef);
         return a;
@@ -612,8 +599,7 @@ renew_facts(Ctx *c)
             arg[k] = expr_simplify(c, NULL, f.atom->arg[k]);
             same &= arg[k] == f.atom->arg[k];
         }
-        if (same ||
-            (e = expr_min_max(c, f.atom->kind, f.atom->narg, arg)) == expr_of_atom(c, f.atom))
+        if (same || (e = expr_min_max(c, f.atom->kind, f.atom->narg, arg)) == expr_of_atom(f.atom))
             continue;
         t->fact.at[i] = t->fact.at[--t->fact.n];
         t->nlearnt++;

@@ -9,76 +9,60 @@ same_var(Var a, Var b)
     return a.kind == b.kind && a.id == b.id;
 }
 
-/* Does any variable in it satisfy the test? */
-static bool
-any_var(const Expr *e, bool (*test)(void *user, const Atom *a), void *user)
+uint32_t
+expr_count_vars(const Expr *e)
 {
-    for (uint32_t i = 0; i < e->nterm; i++)
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; e && e->vars && i < e->nterm; i++)
         for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
             const Atom *a = e->term[i].factor[k].atom;
-            if (a->kind == ATOM_VAR && test(user, a))
-                return true;
+            n += a->kind == ATOM_VAR;
             for (uint32_t j = 0; j < a->narg; j++)
-                if (any_var(a->arg[j], test, user))
-                    return true;
+                n += expr_count_vars(a->arg[j]);
         }
-    return false;
+    return n;
 }
 
-static bool
-is_this(void *user, const Atom *a)
+static Var *
+list_vars(const Expr *e, Var *list, Var *end)
 {
-    return same_var(a->var, *(Var *)user);
+    for (uint32_t i = 0; e && e->vars && i < e->nterm; i++)
+        for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
+            const Atom *a = e->term[i].factor[k].atom;
+            const Var *at = list;
+            for (uint32_t j = 0; j < a->narg; j++)
+                end = list_vars(a->arg[j], list, end);
+            while (at < end && !same_var(*at, a->var))
+                at++;
+            if (a->kind == ATOM_VAR && at == end)
+                *end++ = a->var;
+        }
+    return end;
+}
+
+Var *
+expr_list_vars(const Expr *e, Var *distinct)
+{
+    return list_vars(e, distinct, distinct);
 }
 
 bool
-expr_uses(const Expr *e, Var v)
+symbols_add(SymbolSet *s, Sym symbol)
 {
-    return (e->vars & var_bit(v)) && any_var(e, is_this, &v);
-}
-
-bool
-expr_uses_kind(const Expr *e, VarKind k)
-{
-    return e->vars & kind_bit(k);
-}
-
-typedef struct {
-    const Atom **at;
-    uint32_t n;
-} AtomList;
-
-static bool
-count_one(void *user, const Atom *a)
-{
-    (void)a;
-    ++*(uint32_t *)user;
-    return false;
-}
-
-static bool
-collect(void *user, const Atom *a)
-{
-    AtomList *list = user;
-
-    for (uint32_t i = 0; i < list->n; i++)
-        if (list->at[i] == a)
-            return false;
-    list->at[list->n++] = a;
-    return false;
+    if (map_get(&s->seen, MAP_PTR(symbol), NULL))
+        return false;
+    map_put(&s->seen, MAP_PTR(symbol), 1);
+    VEC_PUSH(s->seen.arena, s, symbol);
+    return true;
 }
 
 void
-expr_vars(const Expr *e, void (*visit)(void *user, Var v), void *user)
+expr_symbols(SymbolSet *s, const Expr *e)
 {
-    uint32_t n = 1;
-
-    any_var(e, count_one, &n);
-    const Atom *found[n];
-    AtomList list = { found, 0 };
-    any_var(e, collect, &list);
-    for (uint32_t i = 0; i < list.n; i++)
-        visit(user, list.at[i]->var);
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_SYMBOL)
+            symbols_add(s, var_symbol(v));
 }
 
 bool
@@ -120,23 +104,46 @@ expr_linear(Ctx *c, const Expr *e, Var v, const Expr **coef, const Expr **rest)
 typedef struct {
     const Binding *at;
     uint32_t n;
+    uint64_t bits; /* of its variables */
 } BindingArray;
 
-static bool
-is_bound(void *user, const Atom *a)
-{
-    const BindingArray *b = user;
+static bool is_bound(const Expr *e, BindingArray b);
 
-    for (uint32_t i = 0; i < b->n; i++)
-        if (same_var(b->at[i].var, a->var))
+static bool
+term_is_bound(const Term *t, BindingArray b)
+{
+    for (uint32_t k = 0; k < t->nfactor; k++) {
+        const Atom *a = t->factor[k].atom;
+        for (uint32_t i = 0; i < b.n && a->kind == ATOM_VAR; i++)
+            if (same_var(b.at[i].var, a->var))
+                return true;
+        for (uint32_t j = 0; j < a->narg; j++)
+            if (is_bound(a->arg[j], b))
+                return true;
+    }
+    return false;
+}
+
+/* Does it use a bound variable? */
+static bool
+is_bound(const Expr *e, BindingArray b)
+{
+    for (uint32_t i = 0; i < e->nterm && (e->vars & b.bits); i++)
+        if (term_is_bound(&e->term[i], b))
             return true;
     return false;
 }
 
-static bool
-term_is_bound(const Term *t, BindingArray *b)
+bool
+expr_uses(const Expr *e, Var v)
 {
-    return any_var(&(Expr){ .nterm = 1, .term = t }, is_bound, b);
+    return is_bound(e, (BindingArray){ &(Binding){ .var = v }, 1, var_bit(v) });
+}
+
+bool
+expr_uses_kind(const Expr *e, VarKind k)
+{
+    return e->vars & kind_bit(k);
 }
 
 static const Expr *subst(Ctx *c, const Expr *e, BindingArray b);
@@ -148,7 +155,7 @@ subst_atom(Ctx *c, const Atom *a, BindingArray b)
         for (uint32_t i = 0; i < b.n; i++)
             if (same_var(b.at[i].var, a->var))
                 return b.at[i].to;
-        return expr_of_atom(c, a);
+        return expr_of_atom(a);
     }
     const Expr *arg[a->narg + 1];
     bool changed = false;
@@ -157,7 +164,7 @@ subst_atom(Ctx *c, const Atom *a, BindingArray b)
         changed |= arg[i] != a->arg[i];
     }
     if (!changed)
-        return expr_of_atom(c, a);
+        return expr_of_atom(a);
     switch (a->kind) {
     case ATOM_DIV: return expr_div(c, arg[0], arg[1]);
     case ATOM_MOD: return expr_mod(c, arg[0], arg[1]);
@@ -172,17 +179,17 @@ subst_atom(Ctx *c, const Atom *a, BindingArray b)
 static const Expr *
 subst(Ctx *c, const Expr *e, BindingArray b)
 {
-    if (e->bad || !any_var(e, is_bound, &b))
+    if (e->bad || !is_bound(e, b))
         return e;
     /* unchanged terms are kept as one: adding them one by one is quadratic */
     Term same[e->nterm];
     uint32_t nsame = 0;
     for (uint32_t i = 0; i < e->nterm; i++)
-        if (!term_is_bound(&e->term[i], &b))
+        if (!term_is_bound(&e->term[i], b))
             same[nsame++] = e->term[i];
     const Expr *sum = expr_of_terms(c, nsame, same);
     for (uint32_t i = 0; i < e->nterm; i++) {
-        if (!term_is_bound(&e->term[i], &b))
+        if (!term_is_bound(&e->term[i], b))
             continue;
         const Expr *product = expr_int(c, e->term[i].coef);
         for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
@@ -197,7 +204,11 @@ subst(Ctx *c, const Expr *e, BindingArray b)
 const Expr *
 expr_subst(Ctx *c, const Expr *e, const Binding *b, uint32_t n)
 {
-    return subst(c, e, (BindingArray){ b, n });
+    BindingArray bound = { b, n, 0 };
+
+    for (uint32_t i = 0; i < n; i++)
+        bound.bits |= var_bit(b[i].var);
+    return subst(c, e, bound);
 }
 
 /* ---- evaluation ------------------------------------------------------------------------------ */

@@ -119,7 +119,6 @@ proposals_of(Ctx *c, const Kernel *k, const Part *part, const bool *constant, Fo
     InputsKnown known = { k, part, constant };
     Contraction view;
     uint32_t n = 0;
-    Var v;
 
     if (!nest_contraction(c, part->nest, &view))
         return 0;
@@ -132,11 +131,10 @@ proposals_of(Ctx *c, const Kernel *k, const Part *part, const bool *constant, Fo
 
     /* a depthwise convolution: each channel is a sum of its own */
     if (!lanes)
-        lanes = bare = view.batch & scalar_axes(c, a ? view.a : view.b);
+        lanes = bare = view.batch & (a ? view.a : view.b)->axes;
     out[n++] = order_with_last(part->nest->param[w->out].type->rank, w->at, lanes);
     for (uint32_t d = 0; moving->op == S_LOAD && d < moving->u.load.rank; d++)
-        if (expr_is_var(moving->u.load.at[d], &v) && v.kind == VAR_AXIS && view.sum >> v.id & 1)
-            bare |= (AxisSet)1 << v.id;
+        bare |= view.sum & axis_bit(moving->u.load.at[d]);
     if (moving->op == S_LOAD)
         out[n++] = order_with_last(moving->u.load.rank, moving->u.load.at, bare);
     return n;

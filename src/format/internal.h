@@ -85,13 +85,9 @@ const uint8_t *format_argument_order(const Formats *f, NodeId n, uint32_t buffer
 const uint8_t *const *format_orders(const Formats *f, NodeId n, const uint32_t *choice);
 /* Is a value of this type the same memory in both? Dimensions of one point may stand anywhere. */
 bool format_same_memory(const Type *t, const uint8_t *a, const uint8_t *b);
-/* Has the value several orders? They all differ in memory. */
-bool format_has_choice(const Formats *f, ValueId v);
 /* Cost of kernel node n under a choice; INFINITY: no schedule. Costs are whole picoseconds, so sums
  * are exact in any order. */
 double format_cost(const Formats *f, NodeId n, const uint32_t *choice);
-/* of a kernel as it is [picoseconds]; NULL: INFINITY */
-double format_price(const Formats *f, NodeId n, const Kernel *k);
 /* Fills factor, kernel, table and kept. choice [nvar]: scratch. */
 void format_factors(Formats *f, uint32_t *choice);
 /* Cost of a factor's kernel under a choice; priced now if it was not. */

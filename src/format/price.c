@@ -49,7 +49,8 @@ format_orders(const Formats *f, NodeId n, const uint32_t *choice)
     return order;
 }
 
-double
+/* of a kernel as it is [picoseconds]; NULL: INFINITY */
+static double
 format_price(const Formats *f, NodeId n, const Kernel *k)
 {
     double seconds = k ? f->request->price.of(f->request->price.user, n, k) : -1;
@@ -98,7 +99,8 @@ format_same_memory(const Type *t, const uint8_t *a, const uint8_t *b)
     return true;
 }
 
-bool
+/* Has the value several orders? They all differ in memory. */
+static bool
 format_has_choice(const Formats *f, ValueId v)
 {
     return f->var[v] && f->variable.at[f->var[v] - 1].n > 1;

@@ -22,8 +22,6 @@ typedef struct {
     bool *early;       /* [from->node.n]: needed for a size that is defined first */
     Map definer;       /* of symbols */
     Map constant;      /* name to value of `from` */
-    const bool *set;   /* [from->node.n]: of the current query, operands_in */
-    bool all;          /* its result */
     VEC(NodeId) run;   /* the current run of nests */
     uint32_t *readers; /* [from->value.n]: uses outside of the runs so far; an output is one */
     Users users;
@@ -32,32 +30,25 @@ typedef struct {
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-static void
-check_definer(void *user, Sym symbol)
-{
-    Runs *r = user;
-    uint64_t id;
-
-    if (map_get(&r->definer, MAP_PTR(symbol), &id))
-        r->all &= r->set[id];
-}
-
 /* Are all nodes in the set that compute the node's inputs and define its sizes? */
 static bool
 operands_in(Runs *r, NodeId id, const bool *set)
 {
     const Graph *g = r->from;
     const Node *n = &g->node.at[id];
+    SymbolSet used = { .seen.arena = r->scratch };
+    bool all = true;
+    uint64_t def;
 
-    r->set = set;
-    r->all = true;
-    for (uint32_t i = 0; i < n->in.count && r->all; i++) {
-        NodeId def = g->value.at[node_in(g, n, i)].def;
-        r->all = !def || set[def];
+    for (uint32_t i = 0; i < n->in.count && all; i++) {
+        def = g->value.at[node_in(g, n, i)].def;
+        all = !def || set[def];
     }
-    if (r->all && r->definer.n)
-        graph_symbols(g, id, check_definer, r);
-    return r->all;
+    if (all && r->definer.n)
+        graph_symbols(&used, g, id);
+    for (uint32_t i = 0; i < used.n && all; i++)
+        all = !map_get(&r->definer, MAP_PTR(used.at[i]), &def) || set[def];
+    return all;
 }
 
 static bool
@@ -105,16 +96,6 @@ is_small(const Graph *g, const Node *n)
     return small;
 }
 
-static void
-mark_definer(void *user, Sym symbol)
-{
-    Runs *r = user;
-    uint64_t id;
-
-    if (map_get(&r->definer, MAP_PTR(symbol), &id))
-        r->early[id] = true;
-}
-
 /* Marks each match that needs small nodes alone, and these. In topological order forwards, a node's
  * operands are known; backwards, its readers are. */
 static void
@@ -133,7 +114,12 @@ find_early(Runs *r)
             continue;
         for (uint32_t i = 0; i < n->in.count; i++)
             r->early[g->value.at[node_in(g, n, i)].def] = true;
-        graph_symbols(g, id, mark_definer, r);
+        SymbolSet used = { .seen.arena = r->scratch };
+        uint64_t def;
+        graph_symbols(&used, g, id);
+        for (uint32_t i = 0; i < used.n; i++)
+            if (map_get(&r->definer, MAP_PTR(used.at[i]), &def))
+                r->early[def] = true;
     }
 }
 

@@ -167,9 +167,9 @@ columns_are_adjacent(Ctx *c, const Nest *n, AxisSet col)
     const Write *w = &bare->write[0];
 
     for (uint32_t d = bare->param[w->out].type->rank; d-- > 0;) {
-        Var v;
-        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && !expr_is(bare->axis[v.id].extent, 1))
-            return col >> v.id & 1;
+        uint32_t axis = axis_of(w->at[d]);
+        if (axis != NO_SLOT && !expr_is(bare->axis[axis].extent, 1))
+            return col >> axis & 1;
     }
     return true;
 }

@@ -303,3 +303,17 @@ batch_print(Ctx *c, Text *t, const Batch *b, int indent)
         text_add(t, "}\n");
     }
 }
+
+void
+batch_inputs_of(const Batch *b, const SymbolSet *used, SymbolSet *inputs)
+{
+    for (uint32_t i = 0; i < used->n; i++) {
+        uint32_t k = 0;
+        while (k < b->size.n && b->size.at[k].var.id != MAP_PTR(used->at[i]))
+            k++;
+        if (k < b->size.n)
+            expr_symbols(inputs, b->size.at[k].to);
+        else
+            symbols_add(inputs, used->at[i]);
+    }
+}

@@ -129,6 +129,8 @@ enum { BATCH_FIRST_LATE = 2 };
 typedef void BatchVisit(void *user, char kind, int32_t operand);
 uint32_t batch_operands(const Batch *b, const int32_t *c, BatchVisit *visit, void *user);
 /* Fills what follows from the code: nslot, ncounter, input_row. */
+/* Adds the symbols of the model's inputs from which those of `used` are computed. */
+void batch_inputs_of(const Batch *b, const SymbolSet *used, SymbolSet *inputs);
 void batch_finish(Arena *a, Batch *b);
 /* The invariant that a program for many requests breaks (verify_batch.c); NULL: none. */
 const char *batch_wrong(const Graph *g, const Node *n);

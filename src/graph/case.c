@@ -221,23 +221,6 @@ read_arms(GraphParser *r, Case *x)
 
 /* ---- the choice between arms ----------------------------------------------------------------- */
 
-typedef struct {
-    Graph *g;
-    BindingList bind;
-} SameSymbols;
-
-static void
-same_symbol(void *user, Var v)
-{
-    SameSymbols *s = user;
-
-    for (uint32_t i = 0; i < s->bind.n; i++)
-        if (s->bind.at[i].var.id == v.id)
-            return;
-    if (v.kind == VAR_SYMBOL)
-        VEC_PUSH(s->g->arena, &s->bind, ((Binding){ v, expr_var(s->g->ctx, v) }));
-}
-
 static bool choose(GraphParser *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end,
                    const ValueId *out);
 
@@ -253,19 +236,23 @@ choice(GraphParser *outer, const Case *x, const ValueId *from, uint32_t first, u
     GraphParser r = read_inside(outer, graph_new(g->ctx, g->arena, name));
     ValueId *in = NEW_ARRAY(g->arena, ValueId, x->in.n);
     ValueId *out = NEW_ARRAY(g->arena, ValueId, x->nresult + 1);
-    SameSymbols same = { .g = g };
+    SymbolSet same = { .seen.arena = g->arena };
+    BindingList bind = { 0 };
 
     for (uint32_t i = 0; i < x->in.n; i++) {
         const Value *v = &g->value.at[from[i]];
         in[i] = graph_input(r.g, v->name, v->type);
-        for (uint32_t d = 0; d < v->type->rank; d++)
-            expr_vars(v->type->dim[d], same_symbol, &same);
+        type_symbols(&same, v->type);
+    }
+    for (uint32_t i = 0; i < same.n; i++) {
+        Var v = symbol_var(same.at[i]);
+        VEC_PUSH(g->arena, &bind, ((Binding){ v, expr_var(g->ctx, v) }));
     }
     for (uint32_t i = 0; i < x->nresult; i++) {
         out[i] = graph_value(r.g, x->result[i].name ? x->result[i].name : "unused", x->type[i]);
         VEC_PUSH(g->arena, &r.g->output, out[i]);
     }
-    *region = (Region){ r.g, same.bind.n, same.bind.at };
+    *region = (Region){ r.g, bind.n, bind.at };
     return choose(&r, x, in, first, end, out);
 }
 

@@ -56,62 +56,39 @@ graph_match(Graph *g, ValueId v, const char *like, const Expr *const *most, Loc 
     return out;
 }
 
-typedef struct {
-    const Binding *back;
-    uint32_t n;
-    bool all;
-} Covered;
-
-static void
-check_covered(void *user, Var v)
+/* Is each variable bound? */
+static bool
+is_covered(const Expr *e, const Binding *b, uint32_t n)
 {
-    Covered *k = user;
-
-    for (uint32_t i = 0; i < k->n; i++)
-        if (k->back[i].var.id == v.id)
-            return;
-    k->all = false;
+    FOR_EACH_VARIABLE (v, e) {
+        uint32_t i = 0;
+        while (i < n && b[i].var.id != v.id)
+            i++;
+        if (i == n)
+            return false;
+    }
+    return true;
 }
 
 Known
 graph_known_inside(Ctx *c, Arena *a, Known outside, const Region *r)
 {
     Binding *back = NEW_ARRAY(a, Binding, r->nbind + 1);
-    Covered k = { back, 0, true };
     const Expr **at = outside.at ? NEW_ARRAY(a, const Expr *, outside.n + 1) : NULL;
+    uint32_t n = 0;
+    bool all = at != NULL;
 
     for (uint32_t i = 0; i < r->nbind; i++)
-        if (expr_is_var(r->bind[i].to, &back[k.n].var))
-            back[k.n++].to = expr_var(c, r->bind[i].var);
-    for (uint32_t i = 0; at && i < outside.n; i++) {
-        expr_vars(outside.at[i], check_covered, &k);
-        at[i] = expr_subst(c, outside.at[i], back, k.n);
+        if (expr_is_var(r->bind[i].to, &back[n].var))
+            back[n++].to = expr_var(c, r->bind[i].var);
+    for (uint32_t i = 0; all && i < outside.n; i++) {
+        all = is_covered(outside.at[i], back, n);
+        at[i] = expr_subst(c, outside.at[i], back, n);
     }
-    return at && k.all ? (Known){ outside.n, at } : (Known){ 0 };
+    return all ? (Known){ outside.n, at } : (Known){ 0 };
 }
 
 /* ---- symbols --------------------------------------------------------------------------------- */
-
-typedef struct {
-    void (*visit)(void *user, Sym symbol);
-    void *user;
-} SymbolVisit;
-
-static void
-visit_var(void *user, Var v)
-{
-    const SymbolVisit *s = user;
-
-    if (v.kind == VAR_SYMBOL)
-        s->visit(s->user, (Sym)(uintptr_t)v.id);
-}
-
-static void
-visit_type(SymbolVisit *s, const Type *t)
-{
-    for (uint32_t d = 0; t && d < t->rank; d++)
-        expr_vars(t->dim[d], visit_var, s);
-}
 
 uint32_t
 node_fresh(const Node *n, const Expr *dim)
@@ -127,38 +104,43 @@ node_fresh(const Node *n, const Expr *dim)
 /* Results may be sized by what the node itself defines. A CALL_BLOCKS is the only node of its
  * graph: any expression of it may size its results. */
 static void
-visit_result(const SymbolVisit *s, const Node *n, const Type *t)
+result_symbols(SymbolSet *s, const Node *n, const Type *t)
 {
     for (uint32_t d = 0; t && d < t->rank && n->callee != CALL_BLOCKS; d++)
         if (node_fresh(n, t->dim[d]) == UINT32_MAX)
-            expr_vars(t->dim[d], visit_var, (void *)s);
+            expr_symbols(s, t->dim[d]);
 }
 
 void
-graph_symbols(const Graph *g, NodeId id, void (*visit)(void *user, Sym symbol), void *user)
+graph_symbols(SymbolSet *s, const Graph *g, NodeId id)
 {
     const Node *n = &g->node.at[id];
-    SymbolVisit s = { visit, user };
 
     for (uint32_t i = 0; i < n->in.count; i++)
-        visit_type(&s, g->value.at[node_in(g, n, i)].type);
+        type_symbols(s, g->value.at[node_in(g, n, i)].type);
     for (uint32_t i = 0; i < n->out.count; i++)
-        visit_result(&s, n, g->value.at[node_out(g, n, i)].type);
+        result_symbols(s, n, g->value.at[node_out(g, n, i)].type);
     if (n->nest)
-        nest_vars(n->nest, visit_var, &s);
-    for (uint32_t i = 0; n->kernel && i < n->kernel->npart; i++)
-        nest_vars(n->kernel->part[i].nest, visit_var, &s);
-    for (uint32_t i = 0; n->kernel && i < n->kernel->buffer.n; i++) {
-        visit_type(&s, n->kernel->buffer.at[i].type);
-        if (n->kernel->buffer.at[i].within)
-            visit_type(&s, n->kernel->buffer.at[i].within);
-    }
+        nest_symbols(s, n->nest);
+    if (n->kernel)
+        kernel_symbols(s, n->kernel);
     for (uint32_t r = 0; r < n->nregion; r++)
         for (uint32_t i = 0; i < n->region[r].nbind; i++)
-            expr_vars(n->region[r].bind[i].to, visit_var, &s);
+            expr_symbols(s, n->region[r].bind[i].to);
     for (uint32_t i = 0; i < n->nfresh; i++)
-        if (n->fresh[i].most)
-            expr_vars(n->fresh[i].most, visit_var, &s);
+        expr_symbols(s, n->fresh[i].most);
+}
+
+bool
+graph_is_given(const Graph *g, Var symbol)
+{
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        const Type *t = g->value.at[g->input.at[i]].type;
+        for (uint32_t d = 0; d < t->rank; d++)
+            if (expr_uses(t->dim[d], symbol))
+                return true;
+    }
+    return false;
 }
 
 Map
@@ -172,23 +154,32 @@ graph_definers(const Graph *g, Arena *scratch)
     return definer;
 }
 
+NodeId
+graph_defined(const Map *definer, const Expr *e)
+{
+    NodeId last = 0;
+    uint64_t id;
+
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_SYMBOL && map_get(definer, v.id, &id) && id > last)
+            last = (NodeId)id;
+    return last;
+}
+
 /* ---- sizes that data define ------------------------------------------------------------------ */
 
-typedef struct {
-    const Map *definer;
-    Var late;
-    uint32_t n;
-} Late;
-
-static void
-find_late(void *user, Var v)
+/* A symbol of e that a node defines, the last one; false: none. */
+static bool
+find_late(const Map *definer, const Expr *e, Var *late)
 {
-    Late *l = user;
+    bool found = false;
 
-    if (v.kind == VAR_SYMBOL && map_get(l->definer, v.id, NULL)) {
-        l->late = v;
-        l->n++;
-    }
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_SYMBOL && map_get(definer, v.id, NULL)) {
+            *late = v;
+            found = true;
+        }
+    return found;
 }
 
 static bool
@@ -206,11 +197,9 @@ grows_plainly(const Map *definer, const Expr *e)
         uint32_t late = 0;
         for (uint32_t f = 0; f < e->term[i].nfactor; f++) {
             const Atom *atom = e->term[i].factor[f].atom;
-            Late inside = { .definer = definer };
             for (uint32_t k = 0; k < atom->narg; k++)
-                expr_vars(atom->arg[k], find_late, &inside);
-            if (inside.n)
-                return false;
+                if (graph_defined(definer, atom->arg[k]))
+                    return false;
             late += is_late_factor(definer, atom) ? e->term[i].factor[f].power : 0;
         }
         if (late > 1 || (late && e->term[i].coef < 0))
@@ -223,21 +212,20 @@ const Expr *
 graph_bound(const Graph *g, const Map *definer, const Expr *e)
 {
     for (;;) {
-        Late l = { .definer = definer };
+        Var late;
         uint64_t id;
-        expr_vars(e, find_late, &l);
-        if (!l.n)
+        if (!find_late(definer, e, &late))
             return e;
         if (!grows_plainly(definer, e))
             return NULL;
         const Expr *most = NULL;
-        map_get(definer, l.late.id, &id);
+        map_get(definer, late.id, &id);
         for (uint32_t i = 0; i < g->node.at[id].nfresh; i++)
-            if (MAP_PTR(g->node.at[id].fresh[i].name) == l.late.id)
+            if (MAP_PTR(g->node.at[id].fresh[i].name) == late.id)
                 most = g->node.at[id].fresh[i].most;
         if (!most)
             return NULL;
-        e = expr_subst(g->ctx, e, &(Binding){ l.late, most }, 1);
+        e = expr_subst(g->ctx, e, &(Binding){ late, most }, 1);
     }
 }
 

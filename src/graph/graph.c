@@ -400,24 +400,19 @@ typedef struct {
     const Graph *g;
     uint8_t *value, *node;
     Map definer;
+    SymbolSet symbol;
+    uint32_t nmarked;
 } Live;
 
-/* The node that defines a symbol is needed even if nothing reads its results. */
+/* The nodes that define these symbols are needed even if nothing reads their results. */
 static void
-mark_symbol(void *user, Sym symbol)
+mark_symbols(Live *l)
 {
-    Live *l = user;
     uint64_t id;
 
-    if (map_get(&l->definer, MAP_PTR(symbol), &id))
-        l->node[id] = 1;
-}
-
-static void
-mark_var(void *user, Var v)
-{
-    if (v.kind == VAR_SYMBOL)
-        mark_symbol(user, (Sym)(uintptr_t)v.id);
+    for (; l->nmarked < l->symbol.n; l->nmarked++)
+        if (map_get(&l->definer, MAP_PTR(l->symbol.at[l->nmarked]), &id))
+            l->node[id] = 1;
 }
 
 static void
@@ -428,25 +423,26 @@ mark_node(Live *l, NodeId id)
     l->node[id] = 1;
     for (uint32_t i = 0; i < n->in.count; i++)
         l->value[node_in(l->g, n, i)] = 1;
-    graph_symbols(l->g, id, mark_symbol, l);
+    if (l->definer.n)
+        graph_symbols(&l->symbol, l->g, id);
+    mark_symbols(l);
 }
 
 /* Which values and nodes the outputs depend on: one walk backwards over the nodes. */
 static void
 mark_live(const Graph *g, uint8_t *value, uint8_t *node)
 {
-    Live l = { g, value, node, graph_definers(g, g->arena) };
+    Live l = { g, value, node, graph_definers(g, g->arena), { .seen.arena = g->arena }, 0 };
 
     for (uint32_t i = 0; i < g->constraints.n; i++) {
-        expr_vars(g->constraints.at[i].a, mark_var, &l);
-        expr_vars(g->constraints.at[i].b, mark_var, &l);
+        expr_symbols(&l.symbol, g->constraints.at[i].a);
+        expr_symbols(&l.symbol, g->constraints.at[i].b);
     }
     for (uint32_t i = 0; i < g->output.n; i++) {
-        const Type *t = g->value.at[g->output.at[i]].type;
         value[g->output.at[i]] = 1;
-        for (uint32_t d = 0; t && d < t->rank; d++)
-            expr_vars(t->dim[d], mark_var, &l);
+        type_symbols(&l.symbol, g->value.at[g->output.at[i]].type);
     }
+    mark_symbols(&l);
     for (uint32_t i = 0; i < g->input.n; i++)
         value[g->input.at[i]] = 1;
     for (NodeId id = g->node.n; --id > 0;) {

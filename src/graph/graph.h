@@ -248,9 +248,13 @@ Graph *graph_rebuild(const Graph *from, ValueId **map);
  * dropped. The remaining values and nodes are renumbered. */
 uint32_t graph_finish(Graph *g, const Graph *from, const ValueId *map);
 
-/* Visits the symbols that node n uses: in the types of its values, in its callee, in what its
- * regions are bound to. It may visit a symbol more than once. */
-void graph_symbols(const Graph *g, NodeId n, void (*visit)(void *user, Sym symbol), void *user);
+/* Adds the symbols that node n uses: in the types of its values, in its callee, in what its regions
+ * are bound to. */
+void graph_symbols(SymbolSet *s, const Graph *g, NodeId n);
+/* The last node that defines a symbol of e, given graph_definers; 0: e is known when g begins. */
+NodeId graph_defined(const Map *definer, const Expr *e);
+/* Does the type of an input use it? */
+bool graph_is_given(const Graph *g, Var symbol);
 /* The node that defines each symbol: Sym to NodeId. Symbols of inputs are not in it. */
 Map graph_definers(const Graph *g, Arena *scratch);
 

@@ -253,56 +253,27 @@ read_made(GraphParser *r, const Definitions *result)
     return true;
 }
 
-/* The symbols of a call's arguments and results; then the callee's first symbol that is not among
- * them. */
-typedef struct {
-    Map known;
-    Sym stray;
-} CallSymbols;
-
-static void
-know_symbol(void *user, Var v)
-{
-    map_put(&((CallSymbols *)user)->known, v.id, 1);
-}
-
-static void
-seek_symbol(void *user, Var v)
-{
-    CallSymbols *s = user;
-
-    if (v.kind == VAR_SYMBOL && !map_get(&s->known, v.id, NULL))
-        s->stray = (Sym)(uintptr_t)v.id;
-}
-
-static void
-type_vars(const Type *t, void (*each)(void *, Var), CallSymbols *s)
-{
-    for (uint32_t d = 0; d < t->rank; d++)
-        expr_vars(t->dim[d], each, s);
-}
-
 static bool
 check_symbols(GraphParser *r, const Values *in, const Definitions *result, const Nest *n,
               const Kernel *k)
 {
-    CallSymbols s = { .known = { .arena = r->g->arena } };
+    SymbolSet s = { .seen.arena = r->g->arena };
 
     for (uint32_t i = 0; i < in->n; i++)
         if (in->at[i])
-            type_vars(r->g->value.at[in->at[i]].type, know_symbol, &s);
+            type_symbols(&s, r->g->value.at[in->at[i]].type);
     for (uint32_t i = 0; i < result->n; i++)
-        if (result->at[i].type)
-            type_vars(result->at[i].type, know_symbol, &s);
+        type_symbols(&s, result->at[i].type);
+    uint32_t known = s.n;
     for (uint32_t i = 0; n && i < n->nin + n->nout; i++)
-        type_vars(n->param[i].type, seek_symbol, &s);
+        type_symbols(&s, n->param[i].type);
     for (uint32_t i = 0; k && i < k->buffer.n; i++)
         /* the tensor around it has symbols too, which are known */
-        type_vars(k->buffer.at[i].type, seek_symbol, &s);
-    return !s.stray ||
+        type_symbols(&s, k->buffer.at[i].type);
+    return s.n == known ||
            parse_error(&r->p,
                        "nothing tells the size of %s: no value of this call has it in its type",
-                       s.stray);
+                       s.at[s.n - 1]);
 }
 
 static bool
@@ -440,16 +411,11 @@ read_inputs(GraphParser *r, const Head *h, uint32_t first)
 
 /* A symbol in a constraint that no input has must be defined by a node. */
 static void
-visit_required(void *user, Var v)
+mark_late(const Graph *g, const Expr *e)
 {
-    const Graph *g = user;
-
-    for (uint32_t i = 0; i < g->input.n; i++)
-        for (uint32_t d = 0; d < g->value.at[g->input.at[i]].type->rank; d++)
-            if (expr_uses(g->value.at[g->input.at[i]].type->dim[d], v))
-                return;
-    if (v.kind == VAR_SYMBOL)
-        expr_symbol_late(g->ctx, v);
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_SYMBOL && !graph_is_given(g, v))
+            expr_symbol_late(g->ctx, v);
 }
 
 /* "or one is 1", "or the first is 1": sizes that broadcast. */
@@ -480,10 +446,9 @@ read_constraint(GraphParser *r, Constraint *k)
     if (k->rule == SIZES_EQUAL && expr_eq(r->g->ctx, NULL, k->a, k->b) == NO)
         return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k->a),
                            expr_str(r->g->ctx, k->b));
-    expr_vars(k->a, visit_required, r->g);
-    expr_vars(k->b, visit_required, r->g);
-    if (k->at)
-        expr_vars(k->at, visit_required, r->g);
+    mark_late(r->g, k->a);
+    mark_late(r->g, k->b);
+    mark_late(r->g, k->at);
     if (k->rule == SIZES_EQUAL && !constraint_of_data(k))
         expr_assume_eq(r->g->ctx, k->a, k->b);
     return true;

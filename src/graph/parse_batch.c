@@ -432,7 +432,8 @@ name_sizes(ReadWalk *w, const Node *n)
             VEC_PUSH(w->a, &w->b->late, v);
         } else if (i) {
             w->b->rows = v;
-            expr_symbol_trust(w->r->g->ctx, v); /* the walk makes the row numbers below it */
+            expr_symbol_info(w->r->g->ctx, v)->trusted =
+                true; /* the walk makes the row numbers below it */
         } else {
             w->b->instances = v;
         }

@@ -63,39 +63,31 @@ read_bind(GraphParser *r, Region *region)
     return ok;
 }
 
-typedef struct {
-    Graph *g;
-    BindingList *bind, *back;
-} Fresh;
-
 /* A symbol of an argument gets another name inside, so that what is learnt of it in a branch, which
  * may not run, does not hold outside. */
 static void
-fresh_symbol(void *user, Var v)
+fresh_symbol(Graph *g, Var v, BindingList *bind, BindingList *back)
 {
-    Fresh *f = user;
-    Ctx *c = f->g->ctx;
+    Ctx *c = g->ctx;
     Binding b = { .to = expr_var(c, v) };
 
-    for (uint32_t i = 0; i < f->back->n; i++)
-        if (f->back->at[i].var.id == v.id)
+    for (uint32_t i = 0; i < back->n; i++)
+        if (back->at[i].var.id == v.id)
             return;
-    if (v.kind != VAR_SYMBOL)
-        return;
-    const Expr *fresh = expr_fresh_symbol(c, (const char *)(uintptr_t)v.id);
+    const Expr *fresh = expr_fresh_symbol(c, var_symbol(v));
     expr_is_var(fresh, &b.var);
     expr_symbol_range(c, b.var, expr_symbol_get(c, v));
-    VEC_PUSH(f->g->arena, f->bind, b);
-    VEC_PUSH(f->g->arena, f->back, ((Binding){ v, fresh }));
+    VEC_PUSH(g->arena, bind, b);
+    VEC_PUSH(g->arena, back, ((Binding){ v, fresh }));
 }
 
 const Type *
 read_type_inside(Graph *g, const Type *t, BindingList *bind, BindingList *back)
 {
-    Fresh f = { g, bind, back };
-
     for (uint32_t d = 0; d < t->rank; d++)
-        expr_vars(t->dim[d], fresh_symbol, &f);
+        FOR_EACH_VARIABLE (v, t->dim[d])
+            if (v.kind == VAR_SYMBOL)
+                fresh_symbol(g, v, bind, back);
     return type_subst(g->ctx, t, back->at, back->n);
 }
 

@@ -257,26 +257,6 @@ print_node(Print *p, const Node *n)
 
 /* ---- the head -------------------------------------------------------------------------------- */
 
-typedef struct {
-    Print *p;
-    Map seen;
-} PrintedSymbols;
-
-static void
-print_fact(void *user, Var v)
-{
-    PrintedSymbols *s = user;
-
-    if (v.kind != VAR_SYMBOL || map_get(&s->seen, v.id, NULL))
-        return;
-    map_put(&s->seen, v.id, 1);
-    Text line = { .arena = s->p->t->arena };
-    if (!symbol_print(s->p->g->ctx, &line, v))
-        return;
-    text_indent(s->p->t, s->p->depth + 1);
-    text_printf(s->p->t, "%s\n", text_str(&line));
-}
-
 void
 print_constraint(Text *t, const Constraint *k)
 {
@@ -303,16 +283,20 @@ static void
 print_facts(Print *p)
 {
     const Graph *g = p->g;
-    PrintedSymbols s = { p, { .arena = g->ctx->arena } };
+    SymbolSet s = { .seen.arena = g->ctx->arena };
 
-    for (uint32_t i = 0; i < g->input.n; i++) {
-        const Type *t = g->value.at[g->input.at[i]].type;
-        for (uint32_t d = 0; d < t->rank; d++)
-            expr_vars(t->dim[d], print_fact, &s);
-    }
+    for (uint32_t i = 0; i < g->input.n; i++)
+        type_symbols(&s, g->value.at[g->input.at[i]].type);
     for (NodeId n = 1; n < g->node.n; n++)
         for (uint32_t i = 0; i < g->node.at[n].nfresh; i++)
-            print_fact(&s, (Var){ VAR_SYMBOL, MAP_PTR(g->node.at[n].fresh[i].name) });
+            symbols_add(&s, g->node.at[n].fresh[i].name);
+    for (uint32_t i = 0; i < s.n; i++) {
+        Text line = { .arena = p->t->arena };
+        if (symbol_print(g->ctx, &line, symbol_var(s.at[i]))) {
+            text_indent(p->t, p->depth + 1);
+            text_printf(p->t, "%s\n", text_str(&line));
+        }
+    }
     for (uint32_t i = 0; i < g->state.n; i++) {
         text_indent(p->t, p->depth + 1);
         text_add(p->t, "state ");

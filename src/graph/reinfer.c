@@ -92,24 +92,14 @@ graph_reinfer(Graph *all)
 
 /* ---- inputs of one size ---------------------------------------------------------------------- */
 
-typedef struct {
-    const Graph *g;
-    const Map *definer;
-    bool lost;
-} Told;
-
-static void
-see_told(void *user, Var v)
+/* Is each symbol in the type of an input, or defined by a node? */
+static bool
+is_told(const Graph *g, const Map *definer, const Expr *e)
 {
-    Told *t = user;
-    bool told = v.kind != VAR_SYMBOL || map_get(t->definer, v.id, NULL);
-
-    for (uint32_t i = 0; i < t->g->input.n && !told; i++) {
-        const Type *type = t->g->value.at[t->g->input.at[i]].type;
-        for (uint32_t d = 0; d < type->rank; d++)
-            told |= expr_uses(type->dim[d], v);
-    }
-    t->lost |= !told;
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_SYMBOL && !map_get(definer, v.id, NULL) && !graph_is_given(g, v))
+            return false;
+    return true;
 }
 
 /* Constraints over symbols that no input has any more are expressed by symbols that inputs have, or
@@ -122,15 +112,13 @@ require_of_inputs(Graph *g)
 
     for (uint32_t i = 0; i < g->constraints.n; i++) {
         Constraint k = g->constraints.at[i];
-        Told told = { g, &definer, false };
-        expr_vars(k.a, see_told, &told);
-        expr_vars(k.b, see_told, &told);
-        if (told.lost) {
+        bool lost = !is_told(g, &definer, k.a) || !is_told(g, &definer, k.b);
+        if (lost) {
             k.a = expr_simplify(g->ctx, NULL, k.a);
             k.b = expr_simplify(g->ctx, NULL, k.b);
             k.said = NULL;
         }
-        if (!told.lost || k.a != k.b)
+        if (!lost || k.a != k.b)
             g->constraints.at[left++] = k;
     }
     g->constraints.n = left;

@@ -200,21 +200,18 @@ check_match(const Verify *by, const Node *n)
     return true;
 }
 
-typedef struct {
-    const Region *region;
-    Sym stray;
-} BindingCheck;
-
-static void
-seek_unbound(void *user, Var v)
+/* A symbol of e that the region does not bind; NULL: none. */
+static Sym
+unbound(const Region *r, const Expr *e)
 {
-    BindingCheck *b = user;
-
-    for (uint32_t i = 0; i < b->region->nbind; i++)
-        if (b->region->bind[i].var.id == v.id)
-            return;
-    if (v.kind == VAR_SYMBOL)
-        b->stray = (Sym)(uintptr_t)v.id;
+    FOR_EACH_VARIABLE (v, e) {
+        bool bound = v.kind != VAR_SYMBOL;
+        for (uint32_t i = 0; i < r->nbind; i++)
+            bound |= r->bind[i].var.id == v.id;
+        if (!bound)
+            return var_symbol(v);
+    }
+    return NULL;
 }
 
 /* Arguments for a region's inputs `first`, first + 1, … */
@@ -228,11 +225,11 @@ check_arguments(const Verify *by, const Node *n, const Region *r, uint32_t first
     for (uint32_t i = 0; first + i < r->graph->input.n; i++) {
         const Value *param = &r->graph->value.at[r->graph->input.at[first + i]];
         ValueId v = node_in(g, n, from + i);
-        BindingCheck b = { r, NULL };
+        Sym stray = NULL;
         REQUIRE(by, n->loc, 10, v, "input %%%s of graph %s is absent", param->name, r->graph->name);
-        for (uint32_t d = 0; d < param->type->rank; d++)
-            expr_vars(param->type->dim[d], seek_unbound, &b);
-        REQUIRE(by, n->loc, 10, !b.stray, "symbol %s of graph %s is bound to nothing", b.stray,
+        for (uint32_t d = 0; d < param->type->rank && !stray; d++)
+            stray = unbound(r, param->type->dim[d]);
+        REQUIRE(by, n->loc, 10, !stray, "symbol %s of graph %s is bound to nothing", stray,
                 r->graph->name);
         const Type *t = type_subst(g->ctx, param->type, r->bind, r->nbind);
         REQUIRE(by, n->loc, 10, type_eq(g->ctx, t, g->value.at[v].type) != NO,
@@ -462,45 +459,29 @@ check_states(const Verify *by)
     return true;
 }
 
-typedef struct {
-    const Verify *by;
-    const Node *node;
-    NodeId id;
-    Map definer;
-    bool ok;
-} DefinerCheck;
-
-static void
-check_defined(void *user, Sym symbol)
-{
-    DefinerCheck *d = user;
-    uint64_t id;
-
-    if (d->ok && map_get(&d->definer, MAP_PTR(symbol), &id) && id >= d->id)
-        d->ok = broken(d->by, d->node->loc, 12, "symbol %s is used before the node that defines it",
-                       symbol);
-}
-
 static bool
 check_symbols(const Verify *by)
 {
     const Graph *g = by->g;
-    Map seen = { .arena = g->ctx->arena };
-    DefinerCheck d = { .by = by, .definer = graph_definers(g, g->ctx->arena), .ok = true };
+    Arena *a = g->ctx->arena;
+    Map seen = { .arena = a }, definer = graph_definers(g, a);
 
-    if (!d.definer.n)
-        return true;
-    for (NodeId id = 1; id < g->node.n && d.ok; id++) {
-        d.node = &g->node.at[id];
-        d.id = id;
-        for (uint32_t i = 0; i < d.node->nfresh; i++) {
-            REQUIRE(by, d.node->loc, 12, !map_get(&seen, MAP_PTR(d.node->fresh[i].name), NULL),
-                    "symbol %s is defined twice", d.node->fresh[i].name);
-            map_put(&seen, MAP_PTR(d.node->fresh[i].name), 1);
+    for (NodeId id = 1; id < g->node.n && definer.n; id++) {
+        const Node *n = &g->node.at[id];
+        SymbolSet used = { .seen.arena = a };
+        uint64_t by_node;
+        for (uint32_t i = 0; i < n->nfresh; i++) {
+            REQUIRE(by, n->loc, 12, !map_get(&seen, MAP_PTR(n->fresh[i].name), NULL),
+                    "symbol %s is defined twice", n->fresh[i].name);
+            map_put(&seen, MAP_PTR(n->fresh[i].name), 1);
         }
-        graph_symbols(g, id, check_defined, &d);
+        graph_symbols(&used, g, id);
+        for (uint32_t i = 0; i < used.n; i++)
+            REQUIRE(by, n->loc, 12,
+                    !map_get(&definer, MAP_PTR(used.at[i]), &by_node) || by_node < id,
+                    "symbol %s is used before the node that defines it", used.at[i]);
     }
-    return d.ok;
+    return true;
 }
 
 static bool

@@ -165,21 +165,21 @@ inside_bind(InnerGraph *in, const char *like, const Expr *e)
 }
 
 static void
-rename_symbol(void *user, Var v)
+rename_symbols(InnerGraph *in, const Expr *e)
 {
-    InnerGraph *in = user;
-
-    for (uint32_t i = 0; i < in->back.n; i++)
-        if (in->back.at[i].var.id == v.id)
-            return;
-    if (v.kind == VAR_SYMBOL)
-        inside_bind(in, (Sym)(uintptr_t)v.id, expr_var(in->k->m->c, v));
+    FOR_EACH_VARIABLE (v, e) {
+        bool renamed = v.kind != VAR_SYMBOL;
+        for (uint32_t i = 0; i < in->back.n && !renamed; i++)
+            renamed = in->back.at[i].var.id == v.id;
+        if (!renamed)
+            inside_bind(in, var_symbol(v), expr_var(in->k->m->c, v));
+    }
 }
 
 const Expr *
 inside_expr(InnerGraph *in, const Expr *e)
 {
-    expr_vars(e, rename_symbol, in);
+    rename_symbols(in, e);
     return expr_subst(in->k->m->c, e, in->back.at, in->back.n);
 }
 
@@ -187,7 +187,7 @@ static const Type *
 inside_type(InnerGraph *in, const Type *t)
 {
     for (uint32_t d = 0; d < t->rank; d++)
-        expr_vars(t->dim[d], rename_symbol, in);
+        rename_symbols(in, t->dim[d]);
     return type_subst(in->k->m->c, t, in->back.at, in->back.n);
 }
 
@@ -204,7 +204,7 @@ inside_hand_in(InnerGraph *in, const char *name, ValueId v, ValueList *args)
     } else {
         inner = graph_input(in->g, *name ? name : value.name, inside_type(in, value.type));
         for (uint32_t i = 0; value.known.at && i < value.known.n; i++)
-            expr_vars(value.known.at[i], rename_symbol, in);
+            rename_symbols(in, value.known.at[i]);
         Region r = { .nbind = in->bind.n, .bind = in->bind.at };
         in->g->value.at[inner].known = graph_known_inside(m->c, m->arena, value.known, &r);
         VEC_PUSH(m->arena, args, v);
@@ -276,33 +276,18 @@ inside_region(const InnerGraph *in)
     return (Region){ in->g, in->bind.n, in->bind.at };
 }
 
-typedef struct {
-    const InnerGraph *in;
-    const bool *changes;
-    bool all;
-} InvariantCheck;
-
-static void
-check_bound(void *user, Var v)
-{
-    InvariantCheck *b = user;
-
-    for (uint32_t i = 0; i < b->in->bind.n; i++)
-        if (b->in->bind.at[i].var.id == v.id) {
-            b->all &= !b->changes || !b->changes[i];
-            return;
-        }
-    b->all = false;
-}
-
 /* An inner dimension in outer symbols; NULL if an inner symbol has no single outer value. */
 const Expr *
 inside_out(const InnerGraph *in, const bool *changes, const Expr *dim)
 {
-    InvariantCheck b = { in, changes, true };
-
-    expr_vars(dim, check_bound, &b);
-    return b.all ? expr_subst(in->k->m->c, dim, in->bind.at, in->bind.n) : NULL;
+    FOR_EACH_VARIABLE (v, dim) {
+        uint32_t i = 0;
+        while (i < in->bind.n && in->bind.at[i].var.id != v.id)
+            i++;
+        if (i == in->bind.n || (changes && changes[i]))
+            return NULL;
+    }
+    return expr_subst(in->k->m->c, dim, in->bind.at, in->bind.n);
 }
 
 const Expr *

@@ -214,7 +214,6 @@ reverse_sweep(Gradient *a, NodeId last)
 static ValueId
 value_named(Call *k, const char *attr, const char *name)
 {
-    Diags *d = &k->m->c->diags;
     uint64_t v = 0;
 
     if (!map_get(&k->m->value, MAP_PTR(sym(k->m->c, name)), &v) || !v)
@@ -249,7 +248,6 @@ convert_gradient(Call *k)
 {
     const Onnx__AttributeProto *xs = node_attribute(k->proto, "xs"),
                                *zs = node_attribute(k->proto, "zs");
-    Diags *d = &k->m->c->diags;
     size_t nx = xs ? xs->n_strings : 0, nz = zs ? zs->n_strings : 0;
     Gradient a = { .k = k, .nvalue = k->m->g->value.n };
 

@@ -150,7 +150,6 @@ static bool
 check_node(const Net *n)
 {
     Call *k = n->k;
-    Diags *d = &k->m->c->diags;
     const char *op = k->proto->op_type;
     bool lstm = n->gates == LSTM;
     uint32_t most = n->quantised ? R_ZERO + 1 : lstm ? P + 1 : H0 + 1, results = lstm ? 3 : 2;

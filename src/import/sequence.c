@@ -415,7 +415,6 @@ read_around(Call *k, uint32_t axis, uint32_t rank)
 static bool
 read_concat(Call *k)
 {
-    Ctx *c = k->m->c;
     Sequence s;
     bool fresh = int_attr(k, "new_axis", 0) != 0;
     int64_t axis = int_attr(k, "axis", 0);

@@ -34,6 +34,17 @@ kernel_of_nest(Ctx *c, Arena *a, const Nest *n)
     return k;
 }
 
+void
+kernel_symbols(SymbolSet *s, const Kernel *k)
+{
+    for (uint32_t i = 0; i < k->buffer.n; i++) {
+        type_symbols(s, k->buffer.at[i].type);
+        type_symbols(s, k->buffer.at[i].within);
+    }
+    for (uint32_t i = 0; i < k->npart; i++)
+        nest_symbols(s, k->part[i].nest);
+}
+
 const Type *
 buffer_type(Ctx *c, const Buffer *b)
 {

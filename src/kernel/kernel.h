@@ -179,6 +179,7 @@ uint32_t kernel_buffer(Ctx *c, Arena *a, Kernel *k, const char *name, const Type
                        uint32_t lanes);
 /* one part, whose parameters are the kernel's; no axes shared, no tree */
 Kernel *kernel_of_nest(Ctx *c, Arena *a, const Nest *n);
+void kernel_symbols(SymbolSet *s, const Kernel *k); /* adds those of its buffers and nests */
 /* Is it a read argument of one element? It is constant while the kernel runs. */
 static inline bool
 kernel_is_number(const Kernel *k, uint32_t buffer)

@@ -39,46 +39,25 @@ static const char *const loop_word[] = {
 /* ---- symbols: names that nothing else may take ----------------------------------------------- */
 
 static void
-take_symbol(void *user, Var v)
-{
-    if (v.kind == VAR_SYMBOL)
-        map_put(user, v.id, 1);
-}
-
-static void
-take_expr(Map *taken, const Expr *e)
-{
-    if (e)
-        expr_vars(e, take_symbol, taken);
-}
-
-static void
-take_scalar(Map *taken, const Scalar *s)
-{
-    for (uint32_t i = 0; i < s->vars->n; i++)
-        take_symbol(taken, s->vars->at[i]);
-}
-
-static void
-take_block(Map *taken, const Block *b)
+take_block(SymbolSet *taken, const Block *b)
 {
     for (uint32_t i = 0; i < b->list.n; i++) {
         const Tree *t = b->list.at[i];
         switch (t->kind) {
         case TREE_LOOP:
-            take_expr(taken, t->u.loop.begin);
-            take_expr(taken, t->u.loop.end);
+            expr_symbols(taken, t->u.loop.begin);
+            expr_symbols(taken, t->u.loop.end);
             break;
-        case TREE_LET: take_expr(taken, t->u.let.value); break;
-        case TREE_IF: take_scalar(taken, t->u.test.cond); break;
+        case TREE_LET: expr_symbols(taken, t->u.let.value); break;
+        case TREE_IF: scalar_symbols(taken, t->u.test.cond); break;
         case TREE_STORE:
             for (uint32_t d = 0; d < t->u.store.rank; d++)
-                take_expr(taken, t->u.store.at[d]);
-            take_expr(taken, t->u.store.lane_stride);
-            take_expr(taken, t->u.store.valid);
-            take_scalar(taken, t->u.store.value);
+                expr_symbols(taken, t->u.store.at[d]);
+            expr_symbols(taken, t->u.store.lane_stride);
+            expr_symbols(taken, t->u.store.valid);
+            scalar_symbols(taken, t->u.store.value);
             break;
-        case TREE_AHEAD: take_expr(taken, t->u.ahead.at); break;
+        case TREE_AHEAD: expr_symbols(taken, t->u.ahead.at); break;
         case TREE_BUFFER:
         case TREE_NOTE: break;
         }
@@ -90,22 +69,14 @@ take_block(Map *taken, const Block *b)
 static Printer
 printer_of(Ctx *c, Arena *scratch, const Kernel *k)
 {
-    Printer p = { .ctx = c,
-                  .scratch = scratch,
-                  .nslot = k->buffer.n,
-                  .taken = { .arena = scratch },
-                  .let = { .arena = scratch } };
+    Printer p = { .ctx = c, .scratch = scratch, .nslot = k->buffer.n, .let = { .arena = scratch } };
+    SymbolSet taken = { .seen.arena = scratch };
     uint8_t *lanes = NEW_ARRAY(scratch, uint8_t, k->buffer.n);
     p.slot = NEW_ARRAY(scratch, Sym, k->buffer.n);
     p.loop = NEW_ARRAY(scratch, Sym, k->nloop);
-    for (uint32_t i = 0; i < k->buffer.n; i++)
-        for (uint32_t d = 0; d < k->buffer.at[i].type->rank; d++) {
-            take_expr(&p.taken, k->buffer.at[i].type->dim[d]);
-            take_expr(&p.taken, k->buffer.at[i].within ? k->buffer.at[i].within->dim[d] : NULL);
-        }
-    for (uint32_t i = 0; i < k->npart; i++)
-        nest_vars(k->part[i].nest, take_symbol, &p.taken);
-    take_block(&p.taken, &k->tree);
+    kernel_symbols(&taken, k);
+    take_block(&taken, &k->tree);
+    p.taken = taken.seen;
     for (uint32_t i = 0; i < k->buffer.n; i++) {
         p.slot[i] = printer_name(&p, k->buffer.at[i].name);
         lanes[i] = k->buffer.at[i].lanes ? k->buffer.at[i].lanes : 1;

@@ -56,9 +56,8 @@ broken(KernelCheck *k, int rule, const char *format, ...)
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static void
-check_var(void *user, Var v)
+check_var(KernelCheck *k, Var v)
 {
-    KernelCheck *k = user;
     if (v.kind == VAR_AXIS)
         broken(k, 3, "an axis of a nest is left in the tree");
     else if (v.kind == VAR_LOOP && (v.id >= k->k->nloop || k->var[v.id] == VAR_UNBOUND))
@@ -72,7 +71,8 @@ check_expr(KernelCheck *k, const Expr *e)
 {
     REQUIRE(k, 3, e && !e->bad, "an index is missing, overflows 64 bits or is too long");
     /* Scalars behind computed variables: see check_value */
-    expr_vars(e, check_var, k);
+    FOR_EACH_VARIABLE (v, e)
+        check_var(k, v);
     return k->ok;
 }
 
@@ -154,24 +154,13 @@ check_tree_expr(KernelCheck *k, const Expr *e)
 
 static bool check_block(KernelCheck *k, const Block *b, bool top);
 
-typedef struct {
-    const KernelCheck *k;
-    bool constant;
-} Constancy;
-
-static void
-vary(void *user, Var v)
-{
-    Constancy *c = user;
-    c->constant = c->constant && v.kind == VAR_LOOP && c->k->var[v.id] == VAR_CONSTANT;
-}
-
 static bool
 is_constant(const KernelCheck *k, const Expr *e)
 {
-    Constancy c = { k, true };
-    expr_vars(e, vary, &c);
-    return c.constant;
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind != VAR_LOOP || k->var[v.id] != VAR_CONSTANT)
+            return false;
+    return true;
 }
 
 static bool

@@ -25,7 +25,7 @@ elements_read(Ctx *c, const Accesses *reads, const Nest *n, uint32_t slot)
             computed |= expr_uses_kind(read->load->u.load.at[d], VAR_COMPUTED);
         if (!computed)
             return all;
-        AxisSet used = scalar_axes(c, read->load) & (outer | read->reduce);
+        AxisSet used = read->load->axes & (outer | read->reduce);
         const Expr *p = expr_int(c, 1);
         for (uint32_t k = 0; k < n->naxis; k++)
             if (used & axis_one(k))

@@ -27,6 +27,9 @@ typedef struct {
     ValueId *map;
     Lowered *node; /* [from->node.n] */
     Map definer;   /* of symbols */
+    /* those that live nodes and results use; the nodes that define the first nneeded are live */
+    SymbolSet symbol;
+    uint32_t nneeded;
     uint8_t *read; /* [from->value.n] */
 } Lower;
 
@@ -67,33 +70,15 @@ expand_node(Lower *l, NodeId id)
     return true;
 }
 
+/* Makes the nodes live that define used symbols. */
 static void
-need_symbol(void *user, Sym symbol)
+need_symbols(Lower *l)
 {
-    Lower *l = user;
     uint64_t id;
 
-    if (map_get(&l->definer, MAP_PTR(symbol), &id))
-        l->node[id].live = true;
-}
-
-static void
-need_var(void *user, Var v)
-{
-    if (v.kind == VAR_SYMBOL)
-        need_symbol(user, (Sym)(uintptr_t)v.id);
-}
-
-static void
-need_symbols(Lower *l, NodeId id)
-{
-    const Expansion *e = &l->node[id].meaning;
-
-    if (!l->definer.n)
-        return;
-    graph_symbols(l->from, id, need_symbol, l);
-    for (uint32_t k = 0; k < e->call.n; k++)
-        nest_vars(e->call.at[k].nest, need_var, l);
+    for (; l->nneeded < l->symbol.n; l->nneeded++)
+        if (map_get(&l->definer, MAP_PTR(l->symbol.at[l->nneeded]), &id))
+            l->node[id].live = true;
 }
 
 /* All nodes are tried, so that one run reports every operator without a meaning. */
@@ -103,15 +88,14 @@ expand_live(Lower *l)
     const Graph *g = l->from;
     bool ok = true;
     for (uint32_t i = 0; i < g->constraints.n; i++) {
-        expr_vars(g->constraints.at[i].a, need_var, l);
-        expr_vars(g->constraints.at[i].b, need_var, l);
+        expr_symbols(&l->symbol, g->constraints.at[i].a);
+        expr_symbols(&l->symbol, g->constraints.at[i].b);
     }
     for (uint32_t i = 0; i < g->output.n; i++) {
-        const Type *t = g->value.at[g->output.at[i]].type;
         l->read[g->output.at[i]] |= READ;
-        for (uint32_t d = 0; d < t->rank; d++)
-            expr_vars(t->dim[d], need_var, l);
+        type_symbols(&l->symbol, g->value.at[g->output.at[i]].type);
     }
+    need_symbols(l);
     for (NodeId id = g->node.n; --id > 0;) {
         const Node *n = &g->node.at[id];
         l->read[0] = 0;
@@ -123,7 +107,12 @@ expand_live(Lower *l)
         else
             for (uint32_t i = 0; i < n->in.count; i++)
                 l->read[node_in(g, n, i)] |= n->callee == CALL_OP ? ASKED : READ;
-        need_symbols(l, id);
+        if (!l->definer.n)
+            continue;
+        graph_symbols(&l->symbol, g, id);
+        for (uint32_t k = 0; k < l->node[id].meaning.call.n; k++)
+            nest_symbols(&l->symbol, l->node[id].meaning.call.at[k].nest);
+        need_symbols(l);
     }
     return ok;
 }
@@ -195,6 +184,7 @@ lower_nests(const Graph *g)
 {
     Lower l = { .from = g, .scratch = arena_child(g->ctx->arena) };
     l.definer = graph_definers(g, l.scratch);
+    l.symbol.seen.arena = l.scratch;
     l.node = NEW_ARRAY(l.scratch, Lowered, g->node.n);
     l.read = NEW_ARRAY(l.scratch, uint8_t, g->value.n);
     bool ok = expand_live(&l);

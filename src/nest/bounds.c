@@ -297,10 +297,9 @@ visit_load(const AccessVisit *v, const Scalar *s)
 
 /* guarded: the read has an outside value. */
 static void
-visit(void *user, const Scalar *s, bool guarded)
+visit(const AccessVisit *v, const Scalar *s, bool guarded)
 {
     static const ArmFacts nothing = { 0 };
-    const AccessVisit *v = user;
     BoundsQuery *q = v->q;
     AccessVisit below = { q, guarded && !v->facts ? &nothing : v->facts, v->axes };
     uint64_t key = (MAP_PTR(s) * 31 + MAP_PTR(below.facts)) * 31 + v->axes;
@@ -315,16 +314,22 @@ visit(void *user, const Scalar *s, bool guarded)
         visit_load(&below, s);
     if (s->op == S_REDUCE)
         below.axes |= s->u.reduce.axes;
-    if (s->op != S_SELECT) {
-        scalar_children(s, visit, &below);
-        return;
-    }
-    visit(&below, s->arg[0], false);
-    for (uint32_t arm = 1; arm < 3; arm++) {
+    uint32_t i = 0;
+    FOR_EACH_OPERAND (x, s) {
         AccessVisit known = below;
-        known.facts = learn(q, below.facts, s->arg[0], arm == 1);
-        visit(&known, s->arg[arm], false);
+        if (s->op == S_SELECT && i > 0)
+            known.facts = learn(q, below.facts, s->arg[0], i == 1);
+        visit(&known, x, s->op != S_SELECT && scalar_guards(s, i));
+        i++;
     }
+}
+
+static void
+visit_computed(const AccessVisit *v, const Expr *e)
+{
+    FOR_EACH_VARIABLE (x, e)
+        if (x.kind == VAR_COMPUTED)
+            visit(v, computed_scalar(x), false);
 }
 
 static void
@@ -340,7 +345,7 @@ visit_axes(BoundsQuery *q)
         q->width[x] = expr_simplify(q->c, NULL, n->axis[x].extent);
         range[x] = (Range){ { VAR_AXIS, x }, q->lo[x], q->width[x] };
         q->box &= !axis_varies(&n->axis[x]);
-        expr_children(n->axis[x].extent, visit, &(AccessVisit){ .q = q });
+        visit_computed(&(AccessVisit){ .q = q }, n->axis[x].extent);
     }
 }
 
@@ -368,7 +373,7 @@ visit_write(AccessVisit *v, const Write *w)
         const Expr *dim = out->type->dim[d];
         const char *of =
             arena_printf(c->arena, "dimension %u of %s (%s)", d, out->name, expr_str(c, dim));
-        expr_children(w->at[d], visit, v);
+        visit_computed(v, w->at[d]);
         if (w->init != NO_SLOT)
             demand_same(q, q->n->param[w->init].type->dim[d], dim,
                         arena_printf(c->arena, "nest %s: %s has {want}, that of %s has {got}",

@@ -64,15 +64,6 @@ nest_load_or(NestBuilder *b, uint32_t slot, const Expr *const *at, const Scalar 
     return scalar_load(b->ctx, t->dtype, slot, t->rank, at, outside);
 }
 
-AxisSet
-axis_bit(const Expr *axis)
-{
-    Var v;
-    bool is_axis = expr_is_var(axis, &v) && v.kind == VAR_AXIS;
-    assert(is_axis);
-    return is_axis && v.id < NEST_MAX_AXES ? (AxisSet)1 << v.id : 0;
-}
-
 void
 nest_write(NestBuilder *b, uint32_t out, const Expr *const *at, const Scalar *value)
 {

@@ -44,9 +44,8 @@ product(Ctx *c, const FactorList *f, uint32_t pick)
 {
     const Scalar *p = NULL;
 
-    for (uint32_t i = 0; i < f->n; i++)
-        if (pick >> i & 1)
-            p = p ? scalar_2(c, S_MUL, p, f->at[i]) : f->at[i];
+    FOR_EACH_AXIS (i, pick)
+        p = p ? scalar_2(c, S_MUL, p, f->at[i]) : f->at[i];
     return p;
 }
 
@@ -73,7 +72,7 @@ split_body(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scal
     AxisSet axes[MAX_FACTORS];
 
     if (scalar_is_dot(body->op)) { /* pairs or quads of products: one factor each side */
-        AxisSet side[2] = { scalar_axes(c, body->arg[0]), scalar_axes(c, body->arg[1]) };
+        AxisSet side[2] = { body->arg[0]->axes, body->arg[1]->axes };
         f = (FactorList){ { body->arg[0], body->arg[1] }, 2, false };
         *a = body->arg[0];
         *b = body->arg[1];
@@ -88,7 +87,7 @@ split_body(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scal
     if (f.full)
         return false;
     for (uint32_t i = 0; i < f.n; i++)
-        axes[i] = scalar_axes(c, f.at[i]);
+        axes[i] = f.at[i]->axes;
     int most = merit(&f, axes, best, parallel, sum);
     /* the last factor is always in b */
     for (uint32_t pick = 1; pick < (1u << (f.n - 1)); pick++) {
@@ -180,8 +179,7 @@ nest_contraction(Ctx *c, const Nest *n, Contraction *out)
     if (!split_body(c, reduce->arg[0], parallel & ~unit, sum & ~unit, &v.a, &v.b))
         return false;
 
-    AxisSet in_a = scalar_axes(c, v.a), in_b = scalar_axes(c, v.b),
-            inner = innermost(c, n, &n->write[0]);
+    AxisSet in_a = v.a->axes, in_b = v.b->axes, inner = innermost(c, n, &n->write[0]);
     if (parallel & ~unit & ~(in_a | in_b))
         return false;
     bool a_inner = (in_a & inner) != 0, b_inner = (in_b & inner) != 0;

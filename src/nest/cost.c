@@ -138,7 +138,7 @@ nest_cost(Ctx *c, const Nest *n)
             read[s->u.load.slot] = true;
         if (work == WORK_NONE && s->op != S_REDUCE)
             continue;
-        AxisSet used = scalar_axes(c, s);
+        AxisSet used = s->axes;
         if (s->op == S_REDUCE) {
             const Expr *p = points_of(c, n, outer | (walk.at[i].reduce & used) | s->u.reduce.axes);
             cost.add = expr_add(c, cost.add, p);
@@ -174,7 +174,7 @@ nest_least_operations(Ctx *c, const Nest *n)
 
     for (uint32_t i = 0; i < walk.n; i++) {
         const Scalar *s = walk.at[i].node;
-        AxisSet used = scalar_axes(c, s);
+        AxisSet used = s->axes;
         if (s->op == S_REDUCE)
             used |= s->u.reduce.axes;
         else if (work_of(s) == WORK_NONE || !used)

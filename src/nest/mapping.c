@@ -157,11 +157,9 @@ simple_type(const MapQuery *q, Ranges r)
     bool in_order = true, exact = true, same_shape = q->type->rank == out->rank;
 
     for (uint32_t d = 0; d < out->rank; d++) {
-        Var v;
-        if (expr_is_var(q->to[d], &v) && v.kind == VAR_AXIS) {
-            want |= axis_one((uint32_t)v.id);
-            order[v.id] = ++position;
-        }
+        want |= axis_bit(q->to[d]);
+        if (axis_bit(q->to[d]))
+            order[axis_of(q->to[d])] = ++position;
     }
     for (uint32_t d = 0; d < q->type->rank; d++) {
         AxisSet used = expr_axes(q->at[d]);

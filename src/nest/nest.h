@@ -82,7 +82,6 @@ void nest_axes_of(NestBuilder *b, const Type *t, const Expr **axis);
 const Scalar *nest_load(NestBuilder *b, uint32_t slot, const Expr *const *at);
 const Scalar *nest_load_or(NestBuilder *b, uint32_t slot, const Expr *const *at,
                            const Scalar *outside);
-AxisSet axis_bit(const Expr *axis);
 void nest_write(NestBuilder *b, uint32_t out, const Expr *const *at, const Scalar *value);
 void nest_write_combine(NestBuilder *b, uint32_t out, const Expr *const *at, Combiner k,
                         uint32_t init, const Scalar *value);
@@ -101,16 +100,14 @@ bool axis_varies(const Axis *a);
 /* Item i of a reduction before the first point: the combiner's identity, and for an index that of
  * the first point. Data equal to the identity still give the first such point's index. */
 const Scalar *nest_reduction_begin(Ctx *c, const Nest *n, const Scalar *reduce, uint32_t i);
-/* Each variable of its types, bounds, indices and values, some more than once. */
-void nest_vars(const Nest *n, void (*visit)(void *user, Var v), void *user);
+/* Adds the symbols of its types, then those of its extents, indices and values. */
+void nest_symbols(SymbolSet *s, const Nest *n);
+void scalar_symbols(SymbolSet *s, const Scalar *value);
+/* The axis that an Expr is; NO_SLOT: it is something else. Its bit; 0. */
+uint32_t axis_of(const Expr *e);
+AxisSet axis_bit(const Expr *e);
 /* axes an Expr uses, inside computed values too */
 AxisSet expr_axes(const Expr *e);
-static inline AxisSet
-scalar_axes(Ctx *c, const Scalar *s)
-{
-    (void)c;
-    return s->axes;
-}
 
 /* All reads, in the order of their ids. */
 typedef struct {

@@ -7,55 +7,20 @@
 
 #include "nest/walk.h"
 
-/* ---- children ------------------------------------------------------------------------------ */
-
-typedef struct {
-    ScalarChild *visit;
-    void *user;
-} ComputedVisit;
-
-static void
-visit_computed(void *user, Var v)
-{
-    ComputedVisit *cv = user;
-
-    if (v.kind == VAR_COMPUTED)
-        cv->visit(cv->user, computed_scalar(v), false);
-}
-
-void
-expr_children(const Expr *e, ScalarChild *visit, void *user)
-{
-    ComputedVisit cv = { visit, user };
-
-    if (expr_uses_kind(e, VAR_COMPUTED))
-        expr_vars(e, visit_computed, &cv);
-}
-
-void
-scalar_children(const Scalar *s, ScalarChild *visit, void *user)
-{
-    for (uint32_t i = 0; i < s->narg; i++)
-        visit(user, s->arg[i], s->op == S_SELECT && i > 0);
-    if (s->op == S_INDEX || s->op == S_AT)
-        expr_children(s->u.index, visit, user);
-    if (s->op == S_LOAD) {
-        for (uint32_t d = 0; d < s->u.load.rank; d++)
-            expr_children(s->u.load.at[d], visit, user);
-        if (s->u.load.outside)
-            visit(user, s->u.load.outside, true);
-    }
-}
-
 /* ---- free axes ------------------------------------------------------------------------------- */
 
-static void
-add_axis(void *user, Var v)
+uint32_t
+axis_of(const Expr *e)
 {
-    if (v.kind == VAR_AXIS && v.id < NEST_MAX_AXES)
-        *(AxisSet *)user |= axis_one((uint32_t)v.id);
-    if (v.kind == VAR_COMPUTED)
-        *(AxisSet *)user |= computed_scalar(v)->axes;
+    Var v;
+
+    return expr_is_var(e, &v) && v.kind == VAR_AXIS ? (uint32_t)v.id : NO_SLOT;
+}
+
+AxisSet
+axis_bit(const Expr *e)
+{
+    return axis_of(e) < NEST_MAX_AXES ? axis_one(axis_of(e)) : 0;
 }
 
 AxisSet
@@ -63,7 +28,11 @@ expr_axes(const Expr *e)
 {
     AxisSet set = 0;
 
-    expr_vars(e, add_axis, &set);
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_COMPUTED)
+            set |= computed_scalar(v)->axes;
+        else if (v.kind == VAR_AXIS && v.id < NEST_MAX_AXES)
+            set |= axis_one((uint32_t)v.id);
     return set;
 }
 
@@ -137,12 +106,10 @@ write_digits(Ctx *c, const Nest *n, const Write *w, uint32_t d, uint32_t *axis)
                *coef, *next;
     AxisSet left = expr_axes(rest);
     uint32_t count = 0;
-    Var v;
 
-    if (expr_is_var(rest, &v) && v.kind == VAR_AXIS) {
-        axis[0] = (uint32_t)v.id;
+    axis[0] = axis_of(rest);
+    if (axis[0] != NO_SLOT)
         return 1;
-    }
     /* the stride of the next digit is the extent of those below */
     while (left) {
         uint32_t k = 0;
@@ -242,53 +209,34 @@ nest_dim_per_axis(Ctx *c, const Nest *n)
 /* ---- the walk -------------------------------------------------------------------------------- */
 
 typedef struct {
+    Ctx *ctx;
     Arena *arena;
-    Walk *walk;
+    Walk walk;
     Map index;
-    const WalkNode *from;
 } Walker;
 
 static void
-collect(void *user, const Scalar *s, bool guarded)
+collect_value(Walker *w, const Scalar *root)
 {
-    Walker *w = user;
+    uint64_t i;
 
-    (void)guarded;
-    if (map_get(&w->index, MAP_PTR(s), NULL))
+    FOR_EACH_SCALAR (s, scalar_nodes(w->ctx, root))
+        if (!map_get(&w->index, MAP_PTR(s), NULL)) {
+            map_put(&w->index, MAP_PTR(s), w->walk.n);
+            VEC_PUSH(w->arena, &w->walk, ((WalkNode){ s, 0, false }));
+        }
+    map_get(&w->index, MAP_PTR(root), &i);
+    w->walk.at[i].always = true;
+}
+
+static void
+collect_expr(Walker *w, const Expr *e)
+{
+    if (!expr_uses_kind(e, VAR_COMPUTED))
         return;
-    map_put(&w->index, MAP_PTR(s), 0);
-    scalar_children(s, collect, w);
-    VEC_PUSH(w->arena, w->walk, ((WalkNode){ s, 0, false }));
-}
-
-static void
-pass_down(void *user, const Scalar *child, bool guarded)
-{
-    Walker *w = user;
-    uint64_t i = 0;
-
-    map_get(&w->index, MAP_PTR(child), &i);
-    WalkNode *to = &w->walk->at[i];
-    if (w->from->node) {
-        to->reduce |= w->from->reduce;
-        if (w->from->node->op == S_REDUCE)
-            to->reduce |= w->from->node->u.reduce.axes;
-    }
-    to->always |= w->from->always && !guarded;
-}
-
-static void
-visit_roots(const Nest *n, ScalarChild *visit, void *user)
-{
-    for (uint32_t k = 0; k < n->naxis; k++) {
-        expr_children(n->axis[k].extent, visit, user);
-    }
-    for (uint32_t i = 0; i < n->nwrite; i++) {
-        const Write *w = &n->write[i];
-        for (uint32_t d = 0; d < n->param[w->out].type->rank; d++)
-            expr_children(w->at[d], visit, user);
-        visit(user, w->value, false);
-    }
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_COMPUTED)
+            collect_value(w, computed_scalar(v));
 }
 
 static int
@@ -302,23 +250,32 @@ by_falling_id(const void *x, const void *y)
 Walk
 nest_walk(Ctx *c, Arena *a, const Nest *n)
 {
-    Walk walk = { 0 };
-    Walker w = { a, &walk, { .arena = a }, NULL };
-    WalkNode root = { NULL, 0, true };
+    Walker w = { .ctx = c, .arena = a, .index.arena = a };
+    uint64_t at;
 
-    (void)c;
-    visit_roots(n, collect, &w);
-    if (walk.n)
-        qsort(walk.at, walk.n, sizeof *walk.at, by_falling_id);
-    for (uint32_t i = 0; i < walk.n; i++)
-        map_put(&w.index, MAP_PTR(walk.at[i].node), i);
-    w.from = &root;
-    visit_roots(n, pass_down, &w);
-    for (uint32_t i = 0; i < walk.n; i++) {
-        w.from = &walk.at[i];
-        scalar_children(walk.at[i].node, pass_down, &w);
+    for (uint32_t k = 0; k < n->naxis; k++)
+        collect_expr(&w, n->axis[k].extent);
+    for (uint32_t i = 0; i < n->nwrite; i++) {
+        for (uint32_t d = 0; d < n->param[n->write[i].out].type->rank; d++)
+            collect_expr(&w, n->write[i].at[d]);
+        collect_value(&w, n->write[i].value);
     }
-    return walk;
+    if (w.walk.n)
+        qsort(w.walk.at, w.walk.n, sizeof *w.walk.at, by_falling_id);
+    for (uint32_t i = 0; i < w.walk.n; i++)
+        map_put(&w.index, MAP_PTR(w.walk.at[i].node), i);
+    for (uint32_t i = 0; i < w.walk.n; i++) {
+        const WalkNode *from = &w.walk.at[i];
+        AxisSet reduce =
+            from->reduce | (from->node->op == S_REDUCE ? from->node->u.reduce.axes : 0);
+        uint32_t k = 0;
+        FOR_EACH_OPERAND (x, from->node) {
+            map_get(&w.index, MAP_PTR(x), &at);
+            w.walk.at[at].reduce |= reduce;
+            w.walk.at[at].always |= from->always && !scalar_guards(from->node, k++);
+        }
+    }
+    return w.walk;
 }
 
 const Scalar *
@@ -327,14 +284,12 @@ nest_reduction_begin(Ctx *c, const Nest *n, const Scalar *reduce, uint32_t i)
     if (i == 0)
         return combiner_identity(c, reduce->u.reduce.combiner, reduce->arg[0]->dtype);
     const Scalar *none = scalar_number(c, reduce->arg[i]->dtype, 0), *first = reduce->arg[i];
-    for (uint32_t k = 0; k < n->naxis; k++)
-        if (reduce->u.reduce.axes >> k & 1) {
-            const Scalar *any = scalar_2(c, S_LT, scalar_index(c, expr_int(c, 0)),
-                                         scalar_index(c, n->axis[k].extent));
-            first = scalar_select(
-                c, any, scalar_subst(c, first, &(Binding){ { VAR_AXIS, k }, expr_int(c, 0) }, 1),
-                none);
-        }
+    FOR_EACH_AXIS (k, reduce->u.reduce.axes) {
+        const Scalar *any =
+            scalar_2(c, S_LT, scalar_index(c, expr_int(c, 0)), scalar_index(c, n->axis[k].extent));
+        first = scalar_select(
+            c, any, scalar_subst(c, first, &(Binding){ { VAR_AXIS, k }, expr_int(c, 0) }, 1), none);
+    }
     return first;
 }
 
@@ -352,44 +307,36 @@ nest_accesses(Ctx *c, Arena *a, const Nest *n)
     return list;
 }
 
-static void
-visit_set(const VarSet *set, void (*visit)(void *user, Var v), void *user)
+void
+scalar_symbols(SymbolSet *s, const Scalar *value)
 {
-    for (uint32_t i = 0; i < set->n; i++)
-        visit(user, set->at[i]);
+    for (uint32_t i = 0; i < value->vars->n; i++)
+        if (value->vars->at[i].kind == VAR_SYMBOL)
+            symbols_add(s, var_symbol(value->vars->at[i]));
 }
 
-typedef struct {
-    void (*visit)(void *user, Var v);
-    void *user;
-} VarVisit;
-
-/* The variables of a computed variable's value are listed beside it. */
+/* Those of a computed variable's value too. */
 static void
-visit_var(void *user, Var v)
+add_symbols(SymbolSet *s, const Expr *e)
 {
-    const VarVisit *vv = user;
-
-    vv->visit(vv->user, v);
-    if (v.kind == VAR_COMPUTED)
-        visit_set(computed_scalar(v)->vars, vv->visit, vv->user);
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_COMPUTED)
+            scalar_symbols(s, computed_scalar(v));
+        else if (v.kind == VAR_SYMBOL)
+            symbols_add(s, var_symbol(v));
 }
 
 void
-nest_vars(const Nest *n, void (*visit)(void *user, Var v), void *user)
+nest_symbols(SymbolSet *s, const Nest *n)
 {
-    VarVisit vv = { visit, user };
-
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
-        for (uint32_t d = 0; d < n->param[i].type->rank; d++)
-            expr_vars(n->param[i].type->dim[d], visit, user);
-    for (uint32_t k = 0; k < n->naxis; k++) {
-        expr_vars(n->axis[k].extent, visit_var, &vv);
-    }
+        type_symbols(s, n->param[i].type);
+    for (uint32_t k = 0; k < n->naxis; k++)
+        add_symbols(s, n->axis[k].extent);
     for (uint32_t i = 0; i < n->nwrite; i++) {
         for (uint32_t d = 0; d < n->param[n->write[i].out].type->rank; d++)
-            expr_vars(n->write[i].at[d], visit_var, &vv);
-        visit_set(n->write[i].value->vars, visit, user);
+            add_symbols(s, n->write[i].at[d]);
+        scalar_symbols(s, n->write[i].value);
     }
 }
 

@@ -62,6 +62,25 @@ typedef enum {
 
 typedef uint64_t AxisSet; /* bit k is axis k; a nest has at most 64 axes (named limit) */
 #define NEST_MAX_AXES 64  /* named limit */
+/* FOR_EACH_AXIS(x, set) {…} declares uint32_t x; the set is read again before each axis. */
+#define FOR_EACH_AXIS(x, set)                                                                      \
+    for (uint32_t x = axis_from((set), 0); x < NEST_MAX_AXES; x = axis_from((set), x + 1))
+/* The first axis from `first` on; NEST_MAX_AXES: none. */
+static inline uint32_t
+axis_from(AxisSet set, uint32_t first)
+{
+    AxisSet left = first < NEST_MAX_AXES ? set >> first << first : 0;
+    return left ? (uint32_t)__builtin_ctzll(left) : NEST_MAX_AXES;
+}
+/* The axes of a set in order, into axis[0..count). */
+static inline uint32_t
+axis_list(AxisSet set, uint32_t *axis)
+{
+    uint32_t n = 0;
+    FOR_EACH_AXIS (k, set)
+        axis[n++] = k;
+    return n;
+}
 
 /* Distinct variables; a computed variable is listed beside those of its Scalar. */
 typedef struct VarSet {
@@ -190,6 +209,9 @@ const Scalar *scalar_map(ScalarMap *m, const Scalar *s);
 /* The same on an Expr: m->expr applied, and computed variables mapped through their Scalars. */
 const Expr *scalar_map_expr(ScalarMap *m, const Expr *e);
 
+/* s with a node replaced. */
+const Scalar *scalar_replace(Ctx *c, const Scalar *s, const Scalar *node, const Scalar *by);
+
 /* Substitute variables everywhere in s (indices, guards, computed values). */
 const Scalar *scalar_subst(Ctx *c, const Scalar *s, const Binding *b, uint32_t n);
 
@@ -204,6 +226,24 @@ const Scalar *const *expr_nodes(Ctx *c, const Expr *e);
 /* FOR_EACH_SCALAR(load, scalar_loads(c, value)) {…} declares load; it may be left at any point. */
 #define FOR_EACH_SCALAR(s, list)                                                                   \
     for (const Scalar *const *s##_at = (list), *s; (s = *s##_at); s##_at++)
+
+/* FOR_EACH_OPERAND(x, s) {…}: the nodes that s is computed from, each time that it uses them: its
+ * arguments, its outside value, and the values of the computed variables of each of its Exprs. */
+#define FOR_EACH_OPERAND(x, s)                                                                     \
+    for (const Scalar *x##_list[scalar_count_operands(s) + 1],                                     \
+         **x##_at = scalar_list_operands((s), x##_list), *x;                                       \
+         (x = *x##_at); x##_at++)
+uint32_t scalar_count_operands(const Scalar *s); /* at least as many */
+const Scalar **scalar_list_operands(const Scalar *s, const Scalar **list);
+/* Is operand i an arm of a select, or an outside value, so that it may be unused? */
+static inline bool
+scalar_guards(const Scalar *s, uint32_t i)
+{
+    return s->op == S_SELECT ? i > 0 : s->op == S_LOAD && s->u.load.outside && i == 0;
+}
+/* Its Exprs: the indices of a load, then lane_stride and valid, which may be NULL. */
+uint32_t scalar_exprs(const Scalar *s);
+const Expr *scalar_expr(const Scalar *s, uint32_t i);
 
 /* The Expr of an index or an i64 number; NULL: it is computed from data. */
 const Expr *scalar_as_index(Ctx *c, const Scalar *s);

@@ -7,44 +7,69 @@
  */
 #include "nest/internal.h"
 
+uint32_t
+scalar_exprs(const Scalar *s)
+{
+    return s->op == S_LOAD ? s->u.load.rank + 2 : s->op == S_INDEX || s->op == S_AT;
+}
+
+const Expr *
+scalar_expr(const Scalar *s, uint32_t i)
+{
+    return s->op != S_LOAD       ? s->u.index
+           : i < s->u.load.rank  ? s->u.load.at[i]
+           : i == s->u.load.rank ? s->u.load.lane_stride
+                                 : s->u.load.valid;
+}
+
+static bool
+is_computed(const Expr *e)
+{
+    return e && expr_uses_kind(e, VAR_COMPUTED);
+}
+
+uint32_t
+scalar_count_operands(const Scalar *s)
+{
+    uint32_t n = s->narg + 1;
+
+    for (uint32_t i = 0; i < scalar_exprs(s); i++)
+        if (is_computed(scalar_expr(s, i)))
+            n += expr_count_vars(scalar_expr(s, i));
+    return n;
+}
+
+const Scalar **
+scalar_list_operands(const Scalar *s, const Scalar **list)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->narg; i++)
+        list[n++] = s->arg[i];
+    if (s->op == S_LOAD && s->u.load.outside)
+        list[n++] = s->u.load.outside;
+    for (uint32_t i = 0; i < scalar_exprs(s); i++)
+        if (is_computed(scalar_expr(s, i)))
+            FOR_EACH_VARIABLE (v, scalar_expr(s, i))
+                if (v.kind == VAR_COMPUTED)
+                    list[n++] = computed_scalar(v);
+    list[n] = NULL;
+    return list;
+}
+
 typedef struct {
     Map seen;
     VEC(const Scalar *) list;
 } Lister;
 
-static void list_scalar(Lister *l, const Scalar *s);
-
-static void
-list_var(void *user, Var var)
-{
-    if (var.kind == VAR_COMPUTED)
-        list_scalar(user, computed_scalar(var));
-}
-
-static void
-list_expr(Lister *l, const Expr *e)
-{
-    if (e && expr_uses_kind(e, VAR_COMPUTED))
-        expr_vars(e, list_var, l);
-}
-
 static void
 list_scalar(Lister *l, const Scalar *s)
 {
-    if (!s || map_get(&l->seen, MAP_PTR(s), NULL))
+    if (map_get(&l->seen, MAP_PTR(s), NULL))
         return;
     map_put(&l->seen, MAP_PTR(s), 1);
-    for (uint32_t i = 0; i < s->narg; i++)
-        list_scalar(l, s->arg[i]);
-    if (s->op == S_INDEX || s->op == S_AT)
-        list_expr(l, s->u.index);
-    if (s->op == S_LOAD) {
-        list_scalar(l, s->u.load.outside);
-        for (uint32_t d = 0; d < s->u.load.rank; d++)
-            list_expr(l, s->u.load.at[d]);
-        list_expr(l, s->u.load.lane_stride);
-        list_expr(l, s->u.load.valid);
-    }
+    FOR_EACH_OPERAND (x, s)
+        list_scalar(l, x);
     VEC_PUSH(l->seen.arena, &l->list, s);
 }
 
@@ -58,8 +83,11 @@ list_of(Ctx *c, Map *kept, const void *key, const Scalar *s, const Expr *e, bool
         return (const Scalar *const *)(uintptr_t)known;
     Arena *scratch = arena_child(c->arena);
     Lister l = { .seen = { .arena = scratch } };
-    list_scalar(&l, s);
-    list_expr(&l, e);
+    if (s)
+        list_scalar(&l, s);
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_COMPUTED)
+            list_scalar(&l, computed_scalar(v));
     const Scalar **at = NEW_ARRAY(c->arena, const Scalar *, l.list.n + 1);
     uint32_t n = 0;
     for (uint32_t i = 0; i < l.list.n; i++)
@@ -87,7 +115,7 @@ expr_nodes(Ctx *c, const Expr *e)
 {
     static const Scalar *const none[] = { NULL };
 
-    if (!e || !expr_uses_kind(e, VAR_COMPUTED))
+    if (!is_computed(e))
         return none;
     return list_of(c, &scalar_notes(c)->nodes, e, NULL, e, false);
 }

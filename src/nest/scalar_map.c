@@ -17,19 +17,6 @@ stand_in(Var v)
     return (Var){ VAR_COMPUTED, v.id | 1 };
 }
 
-typedef struct {
-    Arena *arena;
-    VEC(Var) var;
-} ComputedVars;
-
-static void
-collect_computed(void *user, Var v)
-{
-    ComputedVars *list = user;
-    if (v.kind == VAR_COMPUTED && !(v.id & 1))
-        VEC_PUSH(list->arena, &list->var, v);
-}
-
 const Expr *
 scalar_map_expr(ScalarMap *m, const Expr *e)
 {
@@ -38,16 +25,17 @@ scalar_map_expr(ScalarMap *m, const Expr *e)
     if (!expr_uses_kind(e, VAR_COMPUTED))
         return m->expr ? m->expr(m, e) : e;
 
-    ComputedVars list = { .arena = m->done.arena };
-    expr_vars(e, collect_computed, &list);
-    uint32_t n = list.var.n;
-    Binding *hide = NEW_ARRAY(m->done.arena, Binding, n),
-            *show = NEW_ARRAY(m->done.arena, Binding, n);
-    for (uint32_t i = 0; i < n; i++) {
-        Var v = list.var.at[i];
-        const Scalar *value = scalar_map(m, computed_scalar(v));
-        hide[i] = (Binding){ v, expr_var(m->ctx, stand_in(v)) };
-        show[i] = (Binding){ stand_in(v), expr_computed(m->ctx, value) };
+    /* not on the stack: this recurses */
+    uint32_t most = expr_count_vars(e), n = 0;
+    Var *list = NEW_ARRAY(m->done.arena, Var, most), *end = expr_list_vars(e, list);
+    Binding *hide = NEW_ARRAY(m->done.arena, Binding, most),
+            *show = NEW_ARRAY(m->done.arena, Binding, most);
+    for (const Var *v = list; v < end; v++) {
+        if (v->kind != VAR_COMPUTED || v->id & 1)
+            continue;
+        const Scalar *value = scalar_map(m, computed_scalar(*v));
+        hide[n] = (Binding){ *v, expr_var(m->ctx, stand_in(*v)) };
+        show[n++] = (Binding){ stand_in(*v), expr_computed(m->ctx, value) };
     }
     const Expr *hidden = expr_subst(m->ctx, e, hide, n);
     return expr_subst(m->ctx, m->expr ? m->expr(m, hidden) : hidden, show, n);
@@ -118,6 +106,18 @@ scalar_map(ScalarMap *m, const Scalar *s)
         to = m->node(m, to);
     map_put(&m->done, MAP_PTR(s), MAP_PTR(to));
     return to;
+}
+
+const Scalar *
+scalar_replace(Ctx *c, const Scalar *s, const Scalar *node, const Scalar *by)
+{
+    Arena *scratch = arena_child(c->arena);
+    ScalarMap m = { .ctx = c, .done = { .arena = scratch } };
+
+    map_put(&m.done, MAP_PTR(node), MAP_PTR(by));
+    s = scalar_map(&m, s);
+    arena_free(scratch);
+    return s;
 }
 
 const Expr *

@@ -168,25 +168,19 @@ summary_scalar(Summary *m, const Scalar *s)
 }
 
 static void
-summary_visit(void *user, Var v)
-{
-    Summary *m = user;
-
-    summary_var(m, v);
-    if (v.kind == VAR_COMPUTED)
-        summary_scalar(m, computed_scalar(v));
-    if (v.kind == VAR_AXIS && v.id < NEST_MAX_AXES)
-        m->axes |= (AxisSet)1 << v.id;
-}
-
-static void
 summary_expr(Summary *m, const Expr *e)
 {
     if (!e)
         return;
     uint32_t depth = m->depth;
     m->depth = 0; /* of what e computes; e is as deep again */
-    expr_vars(e, summary_visit, m);
+    FOR_EACH_VARIABLE (v, e) {
+        summary_var(m, v);
+        if (v.kind == VAR_COMPUTED)
+            summary_scalar(m, computed_scalar(v));
+        if (v.kind == VAR_AXIS && v.id < NEST_MAX_AXES)
+            m->axes |= (AxisSet)1 << v.id;
+    }
     m->depth += expr_depth(e);
     if (depth > m->depth)
         m->depth = depth;
@@ -198,15 +192,10 @@ summarise(Ctx *c, Scalar *s)
     Summary m = { .ctx = c };
     for (uint32_t i = 0; i < s->narg; i++)
         summary_scalar(&m, s->arg[i]);
-    if (s->op == S_INDEX || s->op == S_AT)
-        summary_expr(&m, s->u.index);
-    if (s->op == S_LOAD) {
+    if (s->op == S_LOAD)
         summary_scalar(&m, s->u.load.outside);
-        for (uint32_t d = 0; d < s->u.load.rank; d++)
-            summary_expr(&m, s->u.load.at[d]);
-        summary_expr(&m, s->u.load.lane_stride);
-        summary_expr(&m, s->u.load.valid);
-    }
+    for (uint32_t i = 0; i < scalar_exprs(s); i++)
+        summary_expr(&m, scalar_expr(s, i));
     s->depth = m.depth + 1;
     depth_check(c, "a value", s->depth);
     s->axes = s->op == S_REDUCE ? m.axes & ~s->u.reduce.axes : m.axes;

@@ -65,48 +65,38 @@ scalar_moves_text(const Scalar *s)
 
 static bool check_scalar(NestCheck *k, const Scalar *s);
 
-typedef struct {
-    NestCheck *check;
-    uint32_t limit;
-} ExprCheck;
-
-static void
-check_var(void *user, Var v)
+/* A variable of an index, or of the extent of axis `limit`. */
+static bool
+check_var(NestCheck *k, Var v, uint32_t limit)
 {
-    ExprCheck *e = user;
-    NestCheck *k = e->check;
     const Nest *n = k->nest;
-    if (!k->ok)
-        return;
-    if (v.kind == VAR_LOOP) {
-        broken(k, 3, "a loop variable stands in an index");
-    } else if (v.kind == VAR_COMPUTED) {
+    REQUIRE(k, 3, v.kind != VAR_LOOP, "a loop variable stands in an index");
+    if (v.kind == VAR_COMPUTED) {
         const Scalar *s = computed_scalar(v);
-        if (s->dtype != DT_BOOL && !dtype_is_int(s->dtype))
-            broken(k, 6, "an index is computed as %s: indices are integers",
-                   dtype_info[s->dtype].name);
-        else
-            check_scalar(k, s);
-    } else if (v.kind == VAR_AXIS) {
-        if (v.id >= n->naxis)
-            broken(k, 3, "axis number %u is used, there are %u", (unsigned)v.id, n->naxis);
-        else if (v.id >= e->limit)
-            broken(k, 2, "the extent of an axis uses axis %s, which comes after it",
-                   n->axis[v.id].name);
-        else if (n->axis[v.id].kind == AXIS_REDUCE && k->write && !(k->bound >> v.id & 1))
-            broken(k, 5, "reduction axis %s is used outside the reduction that binds it",
-                   n->axis[v.id].name);
+        REQUIRE(k, 6, s->dtype == DT_BOOL || dtype_is_int(s->dtype),
+                "an index is computed as %s: indices are integers", dtype_info[s->dtype].name);
+        return check_scalar(k, s);
     }
+    if (v.kind != VAR_AXIS)
+        return true;
+    REQUIRE(k, 3, v.id < n->naxis, "axis number %u is used, there are %u", (unsigned)v.id,
+            n->naxis);
+    REQUIRE(k, 2, v.id < limit, "the extent of an axis uses axis %s, which comes after it",
+            n->axis[v.id].name);
+    REQUIRE(k, 5, n->axis[v.id].kind != AXIS_REDUCE || !k->write || (k->bound >> v.id & 1),
+            "reduction axis %s is used outside the reduction that binds it", n->axis[v.id].name);
+    return true;
 }
 
 static bool
 check_expr(NestCheck *k, const Expr *e, uint32_t limit)
 {
-    ExprCheck user = { k, limit };
     REQUIRE(k, 3, e != NULL, "an index is missing");
     REQUIRE(k, 3, !e->bad, "an index overflows 64 bits or is too long");
-    expr_vars(e, check_var, &user);
-    return k->ok;
+    FOR_EACH_VARIABLE (v, e)
+        if (!check_var(k, v, limit))
+            return false;
+    return true;
 }
 
 static bool
@@ -148,9 +138,7 @@ check_reduce(NestCheck *k, const Scalar *s)
     REQUIRE(k, 4, s->narg == 0 || s->arg[0]->dtype != DT_STR, "a reduction combines strings");
     REQUIRE(k, 4, s->narg == (tuple ? 2 : 1), "%s combines %d values, not %u", combiner_name[comb],
             tuple ? 2 : 1, s->narg);
-    for (uint32_t i = 0; i < NEST_MAX_AXES; i++) {
-        if (!(axes >> i & 1))
-            continue;
+    FOR_EACH_AXIS (i, axes) {
         REQUIRE(k, 4, i < k->nest->naxis, "a reduction binds axis number %u, there are %u", i,
                 k->nest->naxis);
         REQUIRE(k, 4, k->nest->axis[i].kind == AXIS_REDUCE,

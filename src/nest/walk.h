@@ -5,12 +5,6 @@
 #include "nest/nest.h"
 #include "nest/number.h"
 
-/* The children of a node: arguments, outside values, and the Scalars of computed variables of its
- * Exprs. `guarded`: below an arm of a select, or an outside value. */
-typedef void ScalarChild(void *user, const Scalar *child, bool guarded);
-void scalar_children(const Scalar *s, ScalarChild *visit, void *user);
-void expr_children(const Expr *e, ScalarChild *visit, void *user);
-
 typedef struct {
     const Scalar *node;
     AxisSet reduce; /* axes of the enclosing reductions, on any path */

@@ -607,14 +607,6 @@ with_table(Masks *m, const Mask *k, const Type *t)
 
 /* ---- which nests ----------------------------------------------------------------------------- */
 
-/* The axis that alone is the index of dimension d of what a nest writes; NO_SLOT: none. */
-static uint32_t
-axis_at(const Nest *n, uint32_t d)
-{
-    Var v;
-    return expr_is_var(n->write[0].at[d], &v) && v.kind == VAR_AXIS ? (uint32_t)v.id : NO_SLOT;
-}
-
 /* Is it a nest whose values a maximum is taken of along the axis *keys, each written once? */
 static bool
 makes_scores(const Masks *m, const MaskNode *node, uint32_t *keys)
@@ -625,7 +617,7 @@ makes_scores(const Masks *m, const MaskNode *node, uint32_t *keys)
         !m->along[node_out(m->from, node->node, 0)] || nest_axes_of_kind(n, AXIS_SCAN) ||
         !write_is_plain(m->c, n, &n->write[0]))
         return false;
-    *keys = axis_at(n, m->along[node_out(m->from, node->node, 0)] - 1);
+    *keys = axis_of(n->write[0].at[m->along[node_out(m->from, node->node, 0)] - 1]);
     return *keys != NO_SLOT;
 }
 
@@ -635,7 +627,7 @@ find_mask(const Masks *m, const MaskNode *node, uint32_t keys, Mask *out)
 {
     const Nest *n = node->nest;
     uint32_t along = m->along[node_out(m->from, node->node, 0)] - 1,
-             rows = along ? axis_at(n, along - 1) : NO_SLOT;
+             rows = along ? axis_of(n->write[0].at[along - 1]) : NO_SLOT;
 
     const Scalar *cond = shown(m, node, n->write[0].value), *at_once = NULL;
     int64_t each = BLOCK_KEYS;
@@ -646,9 +638,7 @@ find_mask(const Masks *m, const MaskNode *node, uint32_t keys, Mask *out)
     };
     if (!out->cond || !is_worth_a_table(m, node, out->cond, keys, rows, at_once != NULL))
         return false;
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (out->cond->axes >> x & 1)
-            out->axis[out->n++] = x;
+    out->n += axis_list(out->cond->axes, out->axis + out->n);
     out->rows = rows != NO_SLOT && out->cond->axes >> rows & 1 ? rows : NO_SLOT;
     return true;
 }
@@ -703,7 +693,6 @@ static void
 find_maxima(Masks *m, const Node *node)
 {
     Walk walk = nest_walk(m->c, m->a, node->nest);
-    Var v;
 
     for (uint32_t i = 0; i < walk.n; i++) {
         const Scalar *s = walk.at[i].node;
@@ -711,8 +700,7 @@ find_maxima(Masks *m, const Node *node)
             s->arg[0]->op != S_LOAD || s->arg[0]->u.load.slot >= node->nest->nin)
             continue;
         for (uint32_t d = 0; d < s->arg[0]->u.load.rank; d++)
-            if (expr_is_var(s->arg[0]->u.load.at[d], &v) && v.kind == VAR_AXIS &&
-                s->u.reduce.axes == axis_one((uint32_t)v.id))
+            if (s->u.reduce.axes == axis_bit(s->arg[0]->u.load.at[d]))
                 m->along[node_in(m->from, node, s->arg[0]->u.load.slot)] = d + 1;
     }
 }

@@ -169,15 +169,13 @@ idle_axes(Ctx *c, const Nest *n)
 {
     const Write *w = &n->write[0];
     AxisSet idle = 0;
-    Var v;
 
     if (n->nout != 1 || n->nwrite != 1 || !n->nin || nest_axes_of_kind(n, AXIS_SCAN) ||
         nest_axes_of_kind(n, AXIS_REDUCE) || !write_is_plain(c, n, w))
         return 0;
     for (uint32_t d = 0; d < n->param[n->nin].type->rank; d++)
-        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS &&
-            expr_or(n->axis[v.id].extent, 2) > 1 && !(w->value->axes >> v.id & 1))
-            idle |= axis_one((uint32_t)v.id);
+        if (axis_bit(w->at[d]) && expr_or(n->axis[axis_of(w->at[d])].extent, 2) > 1)
+            idle |= axis_bit(w->at[d]) & ~w->value->axes;
     return idle;
 }
 
@@ -187,12 +185,9 @@ narrow_type(Ctx *c, const Nest *n, AxisSet idle)
 {
     const Type *t = n->param[n->nin].type;
     const Expr *dim[TN_MAX_RANK];
-    Var v;
 
     for (uint32_t d = 0; d < t->rank; d++)
-        dim[d] = expr_is_var(n->write[0].at[d], &v) && v.kind == VAR_AXIS && idle >> v.id & 1
-                     ? expr_int(c, 1)
-                     : t->dim[d];
+        dim[d] = idle & axis_bit(n->write[0].at[d]) ? expr_int(c, 1) : t->dim[d];
     return type_new(c, t->dtype, t->rank, dim);
 }
 
@@ -203,9 +198,8 @@ narrow(Ctx *c, const Nest *n, AxisSet idle)
     NestEdit e = nest_edit(c, n, 0, 0);
 
     e.param[n->nin].type = narrow_type(c, n, idle);
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (idle >> x & 1)
-            e.axis[x].extent = expr_int(c, 1);
+    FOR_EACH_AXIS (x, idle)
+        e.axis[x].extent = expr_int(c, 1);
     return nest_edit_done(c, &e);
 }
 

@@ -95,15 +95,6 @@ is_plain_read(Ctx *c, const Nest *n, const Scalar *load)
     return true;
 }
 
-static uint32_t
-list_axes(const Nest *n, AxisSet set, uint32_t *axis, uint32_t count)
-{
-    for (uint32_t k = 0; k < n->naxis; k++)
-        if (set >> k & 1)
-            axis[count++] = k;
-    return count;
-}
-
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* Sums along which the other operand is read backwards are reversed if one operand is constant: its
@@ -181,15 +172,15 @@ pack_constant(Normal *m, const Scalar *load, const Contraction *view, AxisSet ow
 {
     Ctx *c = m->ctx;
     uint32_t axis[NEST_MAX_AXES], rank = 0, slot = load->u.load.slot;
-    AxisSet used = scalar_axes(c, load);
+    AxisSet used = load->axes;
     const Nest *made;
 
     if (is_plain_read(c, m->nest, load) ||
         (load->u.load.outside && load->u.load.outside->op != S_CONST))
         return;
-    rank = list_axes(m->nest, used & view->batch, axis, rank);
-    rank = list_axes(m->nest, used & own, axis, rank);
-    rank = list_axes(m->nest, used & view->sum, axis, rank);
+    rank += axis_list(used & view->batch, axis + rank);
+    rank += axis_list(used & own, axis + rank);
+    rank += axis_list(used & view->sum, axis + rank);
     const char *name = arena_printf(c->arena, "%s_relaid", m->to->value.at[m->value[slot]].name);
     const Nest *packed = nest_outline(c, m->nest, load, slot, axis, rank, name, &made);
     bool *keep = NEW_ARRAY(c->arena, bool, m->nest->nin);
@@ -230,9 +221,9 @@ gather_columns(Normal *m, const Contraction *view, ValueId out)
 
     if (!scatters_columns(n, view))
         return out;
-    rank = list_axes(n, view->batch, axis, rank);
-    rank = list_axes(n, view->row, axis, rank);
-    rank = list_axes(n, view->col, axis, rank);
+    rank += axis_list(view->batch, axis + rank);
+    rank += axis_list(view->row, axis + rank);
+    rank += axis_list(view->col, axis + rank);
     const Nest *phases = nest_output_along(c, n, axis, rank, &move);
     /* heads stand around rows, as where scores are made */
     if (!phases || !(phases = nest_axes_as_written(c, phases, 0)))

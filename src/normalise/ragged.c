@@ -188,13 +188,12 @@ change_load(ScalarMap *map, const Scalar *load)
 static uint32_t
 column_axis(const Change *k, const Scalar *s, uint32_t *sequence)
 {
-    Var v;
+    uint32_t axis = s->op == S_INDEX ? axis_of(s->u.index) : NO_SLOT;
 
-    if (s->op != S_INDEX || !expr_is_var(s->u.index, &v) || v.kind != VAR_AXIS ||
-        v.id >= k->n->naxis || k->runs.run[v.id] != RUNS_COLUMNS)
+    if (axis >= k->n->naxis || k->runs.run[axis] != RUNS_COLUMNS)
         return NO_SLOT;
-    *sequence = k->runs.sequence[v.id];
-    return k->fresh[v.id];
+    *sequence = k->runs.sequence[axis];
+    return k->fresh[axis];
 }
 
 /* Columns of one sequence are in the order of its tokens, so comparing them needs no table: j <= i,
@@ -203,7 +202,8 @@ static const Scalar *
 change_comparison(Change *k, const Scalar *s)
 {
     Ctx *c = k->r->c;
-    uint32_t one, other, f = column_axis(k, s->arg[0], &one), g = column_axis(k, s->arg[1], &other);
+    uint32_t one = 0, other = 0, f = column_axis(k, s->arg[0], &one),
+             g = column_axis(k, s->arg[1], &other);
 
     return f == NO_SLOT || g == NO_SLOT || one != other
                ? s
@@ -540,18 +540,6 @@ report(const Ragged *r, RaggedReport *out)
 
 /* ---- inputs and outputs without padding ------------------------------------------------------ */
 
-static bool
-is_given(const Graph *g, Var symbol)
-{
-    for (uint32_t i = 0; i < g->input.n; i++) {
-        const Type *t = g->value.at[g->input.at[i]].type;
-        for (uint32_t d = 0; d < t->rank; d++)
-            if (expr_uses(t->dim[d], symbol))
-                return true;
-    }
-    return false;
-}
-
 typedef struct {
     LateSize at[2 * TN_MAX_RANK];
     uint32_t n;
@@ -573,7 +561,7 @@ find_late(const Ragged *r, const Value *v, const Tokens *k, LateSizes *late)
                               v->name, expr_str(r->c, dim), k->digit[i].dim);
         for (uint32_t n = 0; n < late->n && !known; n++)
             known = late->at[n].symbol.id == symbol.id;
-        if (!known && !is_given(r->to, symbol) && late->n < 2 * TN_MAX_RANK)
+        if (!known && !graph_is_given(r->to, symbol) && late->n < 2 * TN_MAX_RANK)
             late->at[late->n++] = (LateSize){ symbol, k->digit[i].counts == DIGIT_SEQUENCE };
     }
     return true;

@@ -48,10 +48,7 @@ split_off_sum(Ctx *c, const Nest *n, const Nest **made, const Nest **rest)
         count_reductions(c, n->write[0].value) < 2)
         return false;
     FOR_EACH_SCALAR (sum, scalar_nodes(c, n->write[0].value)) {
-        uint32_t axis[NEST_MAX_AXES], rank = 0;
-        for (uint32_t k = 0; k < n->naxis; k++)
-            if (sum->axes >> k & 1)
-                axis[rank++] = k;
+        uint32_t axis[NEST_MAX_AXES], rank = axis_list(sum->axes, axis);
         if (is_sum_apart(c, n, sum) &&
             (*rest = nest_outline(c, n, sum, NO_SLOT, axis, rank, name, made)) &&
             multiplies(c, *made))

@@ -204,12 +204,10 @@ tokens_split(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *
 
 /* The axis that e is, of that extent; NO_SLOT: another expression. */
 static uint32_t
-axis_of(const TokenMap *m, const Nest *n, const Expr *e, const Expr *extent)
+axis_along(const TokenMap *m, const Nest *n, const Expr *e, const Expr *extent)
 {
-    Var v;
-    return expr_is_var(e, &v) && v.kind == VAR_AXIS && same(m, n->axis[v.id].extent, extent)
-               ? (uint32_t)v.id
-               : NO_SLOT;
+    uint32_t axis = axis_of(e);
+    return axis != NO_SLOT && same(m, n->axis[axis].extent, extent) ? axis : NO_SLOT;
 }
 
 /* The axes of one index of tokens. False: another form of index. */
@@ -221,12 +219,12 @@ axes_at(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *at
     for (uint32_t i = 0; i < t->ndigit; i++)
         if (t->digit[i].counts == DIGIT_SEQUENCE) {
             out->sequence = out->digit[i];
-            out->batch = axis_of(m, n, out->sequence, m->batch);
+            out->batch = axis_along(m, n, out->sequence, m->batch);
         }
     for (uint32_t i = 0; i < t->ndigit && out->batch != NO_SLOT; i++) {
         if (t->digit[i].counts < DIGIT_TOKEN)
             continue;
-        uint32_t x = axis_of(m, n, out->digit[i], m->length);
+        uint32_t x = axis_along(m, n, out->digit[i], m->length);
         out->axis[t->digit[i].counts - DIGIT_TOKEN] = x;
         out->column = out->digit[i];
         out->at_place |= x == NO_SLOT;

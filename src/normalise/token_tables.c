@@ -83,7 +83,7 @@ count_tokens(TokenTables *t, double density)
     Var v;
 
     if (expr_is_var(t->tokens, &v) && !expr_symbol_hints(t->c, v).n)
-        expr_symbol_set_default(t->c, v, tokens > 0 ? tokens : 1);
+        expr_symbol_info(t->c, v)->size = tokens > 0 ? tokens : 1;
 }
 
 /* ---- of a mask ------------------------------------------------------------------------------- */

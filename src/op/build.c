@@ -82,12 +82,11 @@ const char *
 build_index(Build *b, const Expr *e)
 {
     int64_t v;
-    Var axis;
 
     if (expr_const(e, &v) && v > -INT32_MAX && v < INT32_MAX)
         return arena_printf(b->c->arena, "%lld", (long long)v);
-    if (expr_is_var(e, &axis) && axis.kind == VAR_AXIS && axis.id < TN_MAX_RANK)
-        return build_axis_name((uint32_t)axis.id);
+    if (axis_of(e) < TN_MAX_RANK)
+        return build_axis_name(axis_of(e));
     for (uint32_t i = 0; i < b->name.n; i++)
         if (b->name.at[i].index == e)
             return b->name.at[i].name;

@@ -128,9 +128,10 @@ minus_zero(Build *b, const char *v, uint32_t s, const char *const *at, uint32_t 
                         list_text(c->arena, z->rank, index));
 }
 
-static bool
-build_matmul(Build *b, bool integer)
+bool
+expand_matmul(Build *b)
 {
+    bool integer = b->call->op == OP_matmul_integer;
     Arena *a = b->c->arena;
     const Type *tx = b->call->in[0], *ty = b->call->in[1];
     uint32_t rank = b->out[0]->rank, batch = rank - (tx->rank > 1) - (ty->rank > 1);
@@ -146,18 +147,6 @@ build_matmul(Build *b, bool integer)
     }
     return build_text(b, NULL, integer ? "x y az? bz? -> o" : "x y -> o", NULL,
                       "o = sum %s: %s * %s", k, x, y);
-}
-
-bool
-expand_matmul(Build *b)
-{
-    return build_matmul(b, false);
-}
-
-bool
-expand_matmul_integer(Build *b)
-{
-    return build_matmul(b, true);
 }
 
 /* ---- gemm ------------------------------------------------------------------------------------ */

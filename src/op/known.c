@@ -25,41 +25,25 @@ static const Expr *eval(Eval *e, const Scalar *s);
 
 /* ---- indices: axes become numbers, computed variables become their values -------------------- */
 
-typedef struct {
-    Eval *e;
-    VEC(Binding) bind;
-    bool ok;
-} Variables;
-
-static void
-bind_variable(void *user, Var v)
-{
-    Variables *vars = user;
-    Binding b = { v, NULL };
-
-    for (uint32_t i = 0; i < vars->e->naxis && v.kind == VAR_AXIS; i++)
-        if (vars->e->axis[i].var.id == v.id)
-            b.to = vars->e->axis[i].to;
-    if (v.kind == VAR_COMPUTED)
-        b.to = eval(vars->e, computed_scalar(v));
-    if (v.kind == VAR_SYMBOL)
-        return;
-    if (!b.to)
-        vars->ok = false;
-    VEC_PUSH(vars->e->c->arena, &vars->bind, b);
-}
-
 static const Expr *
 eval_expr(Eval *e, const Expr *x)
 {
-    Variables vars = { .e = e, .ok = true };
+    VEC(Binding) bind = { 0 };
 
     if (expr_const(x, NULL))
         return x;
-    expr_vars(x, bind_variable, &vars);
-    if (!vars.ok)
-        return NULL;
-    return vars.bind.n ? expr_subst(e->c, x, vars.bind.at, vars.bind.n) : x;
+    FOR_EACH_VARIABLE (v, x) {
+        Binding b = { v, v.kind == VAR_COMPUTED ? eval(e, computed_scalar(v)) : NULL };
+        for (uint32_t i = 0; i < e->naxis && v.kind == VAR_AXIS; i++)
+            if (e->axis[i].var.id == v.id)
+                b.to = e->axis[i].to;
+        if (v.kind == VAR_SYMBOL)
+            continue;
+        if (!b.to)
+            return NULL;
+        VEC_PUSH(e->c->arena, &bind, b);
+    }
+    return bind.n ? expr_subst(e->c, x, bind.at, bind.n) : x;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -136,13 +120,12 @@ eval_reduce(Eval *e, const Scalar *s)
 
     if (s->narg != 1 || !is_integer((DType)s->dtype) || k == COMB_ARGMAX || k == COMB_ARGMIN)
         return NULL;
-    for (uint32_t i = 0; i < e->nest->naxis; i++)
-        if (s->u.reduce.axes >> i & 1) {
-            if (!expr_const(e->nest->axis[i].extent, &extent[n]) || extent[n] > OP_KNOWN_MAX ||
-                (total *= extent[n]) > OP_KNOWN_MAX)
-                return NULL;
-            axis[n++] = i;
-        }
+    FOR_EACH_AXIS (i, s->u.reduce.axes) {
+        if (!expr_const(e->nest->axis[i].extent, &extent[n]) || extent[n] > OP_KNOWN_MAX ||
+            (total *= extent[n]) > OP_KNOWN_MAX)
+            return NULL;
+        axis[n++] = i;
+    }
     if (base + n > NEST_MAX_AXES)
         return NULL;
     const Scalar *identity = combiner_identity(e->c, k, (DType)s->dtype);

@@ -92,15 +92,11 @@ log_likelihood(Build *b, uint32_t x)
 }
 
 bool
-expand_nll_loss(Build *b)
-{
-    return log_likelihood(b, 0);
-}
-
-bool
-expand_cross_entropy(Build *b)
+expand_loss(Build *b)
 {
     const Type *x = b->call->in[0];
+    if (b->call->op == OP_nll_loss)
+        return log_likelihood(b, 0);
     uint32_t log = b->call->nout > 1 && b->out[1]
                        ? build_out(b, 1)
                        : build_value(b, compute_type(x->dtype), x->rank, x->dim);

@@ -54,24 +54,13 @@ infer_library_product(Ctx *c, const OpCall *call, const Type **out)
 
 /* ---- recognising ----------------------------------------------------------------------------- */
 
-static bool
-is_axis(const Expr *e, uint32_t *axis)
-{
-    Var v;
-
-    if (!expr_is_var(e, &v) || v.kind != VAR_AXIS)
-        return false;
-    *axis = (uint32_t)v.id;
-    return true;
-}
-
 /* Is the index in dimension d of a read or write an axis that covers the complete dimension? */
 static bool
 is_whole(const Nest *n, const Type *t, const Expr *const *at, uint32_t d)
 {
-    uint32_t axis;
+    uint32_t axis = axis_of(at[d]);
 
-    return is_axis(at[d], &axis) && n->axis[axis].extent == t->dim[d];
+    return axis != NO_SLOT && n->axis[axis].extent == t->dim[d];
 }
 
 /* Are `count` dimensions of a factor from `first` on those of the output from `from` on? Dimensions

@@ -305,11 +305,12 @@ minus_zero(Arena *a, const char *v, const char *zero)
     return zero ? arena_printf(a, "(i32(%s) - i32(%s))", v, zero) : arena_printf(a, "i32(%s)", v);
 }
 
-static bool
-build_conv(Build *b, bool integer)
+bool
+expand_conv(Build *b)
 {
     Arena *a = b->c->arena;
     const OpCall *call = b->call;
+    bool integer = call->op == OP_conv_integer;
     const Type *f = call->in[1];
     const char *r[TN_MAX_RANK], *zx = NULL, *zw = NULL;
     uint32_t value[] = { 0, 1, NO_SLOT, NO_SLOT, NO_SLOT, build_out(b, 0) };
@@ -335,18 +336,6 @@ build_conv(Build *b, bool integer)
     return build_text(b, NULL, "x w xz? wz? b? -> o", value, "o = (%s%s * %s)%s",
                       over_text(b, "sum", &over), integer ? minus_zero(a, x, zx) : x,
                       integer ? minus_zero(a, k, zw) : k, value[4] == NO_SLOT ? "" : " + b[j]");
-}
-
-bool
-expand_conv(Build *b)
-{
-    return build_conv(b, false);
-}
-
-bool
-expand_conv_integer(Build *b)
-{
-    return build_conv(b, true);
 }
 
 /* ---- transposed convolution ------------------------------------------------------------------ */
@@ -495,9 +484,10 @@ points_inside(Ctx *c, const ConvWindow *w, uint32_t i, const Expr *o, bool paddi
     return expr_sub(c, end, first);
 }
 
-static bool
-build_pool(Build *b, Combiner k)
+bool
+expand_pool(Build *b)
 {
+    Combiner k = b->call->op == OP_max_pool ? COMB_MAX : COMB_SUM;
     Ctx *c = b->c;
     Arena *a = c->arena;
     const char *r[TN_MAX_RANK], *root = "", *divisor = "";
@@ -525,22 +515,4 @@ build_pool(Build *b, Combiner k)
     }
     return build_text(b, NULL, "x -> o", NULL, "o = %s(%s%s)%s%s", *root ? "pow(" : "",
                       over_text(b, combiner_name[k], &over), v, root, divisor);
-}
-
-bool
-expand_max_pool(Build *b)
-{
-    return build_pool(b, COMB_MAX);
-}
-
-bool
-expand_average_pool(Build *b)
-{
-    return build_pool(b, COMB_SUM);
-}
-
-bool
-expand_lp_pool(Build *b)
-{
-    return build_pool(b, COMB_SUM);
 }

@@ -278,16 +278,13 @@ changes(const Node *n, Var symbol)
     return false;
 }
 
-typedef struct {
-    const Node *node;
-    bool any;
-} Changing;
-
-static void
-find_changing(void *user, Var v)
+static bool
+any_changes(const Node *n, const Expr *e)
 {
-    Changing *c = user;
-    c->any |= changes(c->node, v);
+    FOR_EACH_VARIABLE (v, e)
+        if (changes(n, v))
+            return true;
+    return false;
 }
 
 /* The memory of the graph that a node runs, if its size is known when this graph begins; otherwise
@@ -300,12 +297,12 @@ region_bytes(Planner *p, const Node *n)
 
     for (uint32_t r = 0; r < n->nregion; r++) {
         const Plan *inner = plan_of(p->model, n->region[r].graph);
-        Changing k = { n, false };
         if (!inner || !inner->arena_bytes || n->callee == CALL_GRAPH)
             return NULL;
-        expr_vars(inner->arena_bytes, find_changing, &k);
         const Expr *bytes =
-            k.any ? NULL : expr_subst(c, inner->arena_bytes, n->region[r].bind, n->region[r].nbind);
+            any_changes(n, inner->arena_bytes)
+                ? NULL
+                : expr_subst(c, inner->arena_bytes, n->region[r].bind, n->region[r].nbind);
         bytes = bytes ? bound_at_entry(p, bytes) : NULL;
         if (!bytes)
             return NULL;
@@ -332,11 +329,11 @@ add_node_blocks(Planner *p, NodeId id)
     for (uint32_t i = 0; i < n->ncarried; i++) {
         ValueId v = node_out(g, n, i);
         const Expr *other = v ? bound_at_entry(p, plan_value_bytes(g->ctx, &g->value.at[v])) : NULL;
-        Changing k = { n, false };
+        bool changing = false;
         const Type *t = n->region[0].graph->value.at[n->region[0].graph->input.at[2 + i]].type;
         for (uint32_t d = 0; d < t->rank; d++)
-            expr_vars(t->dim[d], find_changing, &k);
-        if (!other || k.any)
+            changing |= any_changes(n, t->dim[d]);
+        if (!other || changing)
             continue;
         add_block(p, other, id, id);
         VEC_PUSH(p->arena, &p->node_block, ((NodeBlock){ id, i, p->blocks.n - 1 }));

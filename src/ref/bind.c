@@ -6,23 +6,6 @@
  */
 #include "ref/internal.h"
 
-typedef struct {
-    const Symbols *symbols;
-    Var unknown;
-    uint32_t nunknown;
-} UnknownSymbol;
-
-static void
-count_unknown(void *user, Var v)
-{
-    UnknownSymbol *k = user;
-    int64_t value;
-    if (v.kind == VAR_SYMBOL && symbols_get(k->symbols, (Sym)(uintptr_t)v.id, &value))
-        return;
-    k->unknown = v;
-    k->nunknown++;
-}
-
 static bool
 known_symbol(void *user, Var v, int64_t *out)
 {
@@ -33,18 +16,23 @@ known_symbol(void *user, Var v, int64_t *out)
 static bool
 solve(Ctx *c, Symbols *s, const Expr *dim, int64_t size)
 {
-    UnknownSymbol k = { .symbols = s };
     const Expr *coef, *rest;
-    int64_t slope, offset;
-    expr_vars(dim, count_unknown, &k);
-    if (k.nunknown != 1 || k.unknown.kind != VAR_SYMBOL ||
-        !expr_linear(c, dim, k.unknown, &coef, &rest))
+    int64_t slope, offset, value;
+    uint32_t n = 0;
+    Var unknown = { 0 };
+
+    FOR_EACH_VARIABLE (v, dim)
+        if (!known_symbol(s, v, &value)) {
+            unknown = v;
+            n++;
+        }
+    if (n != 1 || unknown.kind != VAR_SYMBOL || !expr_linear(c, dim, unknown, &coef, &rest))
         return false;
     if (!expr_eval(coef, known_symbol, s, &slope) || !expr_eval(rest, known_symbol, s, &offset))
         return false;
     if (slope == 0 || (size - offset) % slope != 0)
         return false;
-    symbols_set(c->arena, s, (Sym)(uintptr_t)k.unknown.id, (size - offset) / slope);
+    symbols_set(c->arena, s, var_symbol(unknown), (size - offset) / slope);
     return true;
 }
 

@@ -291,11 +291,10 @@ compile_reduce(CompiledNest *p, const Scalar *s)
     uint32_t axes[NEST_MAX_AXES], outer[NEST_MAX_AXES],
         n = 0, *body = NEW_ARRAY(p->arena, uint32_t, s->narg);
     Number *identity = NEW_ARRAY(p->arena, Number, s->narg);
-    for (uint32_t k = 0; k < p->naxis; k++)
-        if (s->u.reduce.axes >> k & 1) {
-            outer[n] = p->axis_reg[k];
-            axes[n++] = k;
-        }
+    FOR_EACH_AXIS (k, s->u.reduce.axes) {
+        outer[n] = p->axis_reg[k];
+        axes[n++] = k;
+    }
     if (!program_open_domain(p, &r->domain, n, axes))
         return NO_REG;
     for (uint32_t i = 0; i < s->narg; i++) {

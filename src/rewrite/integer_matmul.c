@@ -39,14 +39,6 @@ group_of(const Quantising *q)
 
 /* ---- may it be ------------------------------------------------------------------------------- */
 
-static bool
-is_axis(const Expr *e, uint32_t axis)
-{
-    Var v;
-
-    return expr_is_var(e, &v) && v.kind == VAR_AXIS && v.id == axis;
-}
-
 /* The dimension that a read has the axis in, bare and whole, and no other has; rank: there is
  * none. */
 static uint32_t
@@ -57,9 +49,9 @@ dim_along(Ctx *c, const Nest *n, const Scalar *load, uint32_t axis)
     for (uint32_t d = 0; d < load->u.load.rank; d++) {
         const Expr *e = load->u.load.at[d];
         if (expr_uses_kind(e, VAR_COMPUTED) ||
-            (expr_axes(e) & axis_one(axis) && (found < load->u.load.rank || !is_axis(e, axis))))
+            (expr_axes(e) & axis_one(axis) && (found < load->u.load.rank || axis_of(e) != axis)))
             return load->u.load.rank;
-        if (is_axis(e, axis))
+        if (axis_of(e) == axis)
             found = d;
     }
     if (found < load->u.load.rank &&
@@ -336,9 +328,8 @@ scaled_sum(Ctx *c, const DotProduct *p, const Nest *n, const Type *t, const Type
             at[nat++] = p->weights->u.load.at[d];
     const Scalar *scale = scalar_cast(c, DT_F32, scalar_load(c, s->dtype, slot + 2, nat, at, NULL));
     const Scalar *body = scalar_2(c, S_MUL, sum, scalar_2(c, S_MUL, own, scale));
-    ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
-    map_put(&m.done, MAP_PTR(p->k.reduce), MAP_PTR(scalar_reduce(c, COMB_SUM, p->k.sum, &body, 1)));
-    e.write[0].value = scalar_map(&m, n->write[0].value);
+    e.write[0].value = scalar_replace(c, n->write[0].value, p->k.reduce,
+                                      scalar_reduce(c, COMB_SUM, p->k.sum, &body, 1));
     return nest_edit_done(c, &e);
 }
 

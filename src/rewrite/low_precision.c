@@ -45,15 +45,6 @@ remark(const Narrow *m, ValueId v, const char *what)
     return NULL;
 }
 
-/* The dimension d of the read is one axis that is summed over. */
-static bool
-is_summed(const Scalar *load, uint32_t d, AxisSet sum)
-{
-    Var v;
-
-    return expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS && sum >> v.id & 1;
-}
-
 /* The wanted group size, or a smaller one, down to half of it, that divides the dimension: then
  * groups are an axis of the nest. */
 static int64_t
@@ -76,7 +67,7 @@ plan_of(const Narrowing *how, const Scalar *load, AxisSet sum, const Type *t, in
     for (uint32_t d = 0; d < t->rank; d++) {
         if (!expr_const(t->dim[d], &extent[d]) || extent[d] < 1)
             return false;
-        q->summed[d] = is_summed(load, d, sum);
+        q->summed[d] = (sum & axis_bit(load->u.load.at[d]));
         if (q->summed[d] && (q->dim == t->rank || extent[d] > extent[q->dim]))
             q->dim = d;
     }

@@ -55,25 +55,19 @@ void reservation_free(Reservation *r);
 
 /* What a session keeps between runs. (state.c) The lists are of all inputs and outputs of the
  * manifest. */
-typedef struct States States;
-States *states_new(Arena *a, const TnManifest *m); /* its memory is freed with the arena */
-void states_limit(States *s, int64_t rows);
+/* Its memory is freed with the arena. loc: of the model, for messages. */
+States *states_new(Arena *a, const TnManifest *m, Loc loc);
 /* Adds the states to a list that has the caller's inputs: symbols in both get their values from the
  * caller's. */
-bool states_inputs(States *s, Diags *d, Loc loc, RunInput *in);
+bool states_inputs(States *s, Diags *d, RunInput *in);
 /* Memory for the states of a run with these outputs, and their current places. */
-bool states_outputs(States *s, Diags *d, Loc loc, RunInput *in, RunOutput *out);
+bool states_outputs(States *s, Diags *d, RunInput *in, RunOutput *out);
 /* after a run: its outputs are the states now */
-bool states_taken(States *s, Diags *d, Loc loc, const RunOutput *out);
+bool states_taken(States *s, Diags *d, const RunOutput *out);
 /* As if there were this many rows, until called with -1. */
 void states_pretend(States *s, int64_t rows);
-int64_t states_length(const States *s);
-bool states_drop(States *s, Diags *d, Loc loc, int64_t n);
-bool states_arrange(States *s, Diags *d, Loc loc, const Arrangement *a);
 /* s gets the contents of `from`, of the same model. */
-bool states_fork(States *s, Diags *d, Loc loc, States *from);
-void states_reset(States *s);
-int64_t states_bytes(const States *s);
+bool states_fork(States *s, Diags *d, States *from);
 
 /* One block of memory whose sequences and rows are rearranged. (arrange.c) */
 typedef struct {

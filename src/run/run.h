@@ -86,7 +86,7 @@ typedef struct {
 /* Its inputs and outputs are those of manifest_ports: states are the session's own. */
 typedef struct Session Session;
 /* host: instead of the pool, or NULL */
-Session *session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const RunHost *host);
+Session *session_new(Arena *a, const Artefact *f, Pool *pool, const RunHost *host);
 /* Check the inputs (count, type, rank, dimensions, constraints), compute the outputs' sizes. Errors
  * name the input, the dimension and both values. Repeated with the same dims it costs a compare. */
 bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutput *out);
@@ -120,32 +120,32 @@ bool policy_read(Arena *a, Diags *d, const char *file, Bytes text, const TnBlock
 uint64_t policy_blocks(const TnBlockInfo *block, int32_t n); /* a hash that identifies them */
 
 int64_t session_arena_bytes(const Session *s); /* as last prepared */
-/* allocated for tensors whose size only data decide, over all runs */
-int64_t session_taken_bytes(const Session *s);
 
 /* States: empty at first; each run appends to those that grow, and replaces others. */
+typedef struct States States;
+States *session_states(const Session *s);
 /* the most rows of those that grow; 0: the artefact's limit */
-void session_state_limit(Session *s, int64_t rows);
+void states_limit(States *s, int64_t rows);
 /* rows of the first that grows; 0: none grows */
-int64_t session_state_length(const Session *s);
+int64_t states_length(const States *s);
 /* Each that grows loses its last n rows. False, without a change, if one has fewer or is replaced
  * as a whole. */
-bool session_state_drop(Session *s, Diags *d, int64_t n);
+bool states_drop(States *s, Diags *d, int64_t n);
 /* A rearrangement of states, as in the public API. (arrange.c) */
 typedef struct {
     const char *dim;
     int64_t sequences, length;
     const int64_t *of, *from;
 } Arrangement;
-bool session_state_arrange(Session *s, Diags *d, const Arrangement *a);
+bool states_arrange(States *s, Diags *d, const Arrangement *a);
 /* s gets the contents of `from`, a session of the same artefact. They share pages of memory until
  * one writes to them. */
 bool session_state_fork(Session *s, Diags *d, Session *from);
-void session_state_reset(Session *s); /* empty again; memory is kept */
+void states_reset(States *s); /* empty again; memory is kept */
 /* Allocate now what runs of these inputs take while states have up to `length` rows. */
 bool session_state_reserve(Session *s, Diags *d, int64_t length, const RunInput *in, uint32_t nin,
                            RunOutput *out);
-int64_t session_state_bytes(const Session *s); /* of all states' current contents */
+int64_t states_bytes(const States *s); /* of all states' current contents */
 
 /* ---- profile --------------------------------------------------------------------------------- */
 

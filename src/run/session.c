@@ -113,10 +113,15 @@ get_scratch_in_run(void *user, int64_t bytes)
     return !there;
 }
 
-Session *
-session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const RunHost *host)
+static Loc
+at_model(const Session *s)
 {
-    (void)d;
+    return (Loc){ .file = s->artefact->path };
+}
+
+Session *
+session_new(Arena *a, const Artefact *f, Pool *pool, const RunHost *host)
+{
     const TnManifest *m = f->manifest;
     Session *s = NEW(a, Session);
     s->artefact = f;
@@ -140,7 +145,7 @@ session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const RunHost *ho
     s->output_dims = NEW_ARRAY(a, int64_t, m->output_rank_total);
     s->outputs = NEW_ARRAY(a, RunOutput, m->noutput);
     s->ports = manifest_ports(a, m);
-    s->states = states_new(a, m);
+    s->states = states_new(a, m, at_model(s));
     s->in = NEW_ARRAY(a, RunInput, m->ninput);
     s->out = NEW_ARRAY(a, RunOutput, m->noutput);
     s->input_data = NEW_ARRAY(a, const void *, m->ninput);
@@ -168,12 +173,6 @@ session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const RunHost *ho
 }
 
 /* ---- faults as sentences ---------------------------------------------------------------- */
-
-static Loc
-at_model(const Session *s)
-{
-    return (Loc){ .file = s->artefact->path };
-}
 
 /* "f32[batch, 3, 224, 224]" as the model declares it, followed by "as nhwc" if that was
  * requested. */
@@ -466,7 +465,7 @@ gather(Session *s, Diags *d, const RunInput *in, uint32_t nin)
     for (int32_t i = 0; i < p->nin; i++)
         if (!check_input(s, d, p->in[i], &in[i]))
             return false;
-    return states_inputs(s->states, d, at_model(s), s->in);
+    return states_inputs(s->states, d, s->in);
 }
 
 bool
@@ -617,7 +616,7 @@ session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
         memcpy(out, s->outputs, (size_t)m->noutput * sizeof *out);
     for (int32_t i = 0; i < s->ports.nout; i++)
         out[s->ports.out[i]].data = wanted[i].data;
-    if (!states_outputs(s->states, d, at_model(s), in, out))
+    if (!states_outputs(s->states, d, in, out))
         return false;
     for (int32_t i = 0; i < m->ninput; i++) {
         if (!check_data(s, d, "input", m->inputs[i].name, in[i].data, s->input_dtype[i],
@@ -660,7 +659,7 @@ session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
         for (int32_t i = 0; i < m->noutput; i++)
             if (s->last[i].at)
                 heap_put(s->heap, s->last[i].at, s->last[i].bytes);
-        if (!take_outputs(s, d, out) || !states_taken(s->states, d, at_model(s), out))
+        if (!take_outputs(s, d, out) || !states_taken(s->states, d, out))
             return false;
         for (int32_t i = 0; i < s->ports.nout; i++)
             wanted[i] = out[s->ports.out[i]];
@@ -673,34 +672,10 @@ session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
 
 /* ---- states ----------------------------------------------------------------------------- */
 
-void
-session_state_limit(Session *s, int64_t rows)
+States *
+session_states(const Session *s)
 {
-    states_limit(s->states, rows);
-}
-
-int64_t
-session_state_length(const Session *s)
-{
-    return states_length(s->states);
-}
-
-int64_t
-session_state_bytes(const Session *s)
-{
-    return states_bytes(s->states);
-}
-
-bool
-session_state_drop(Session *s, Diags *d, int64_t n)
-{
-    return states_drop(s->states, d, at_model(s), n);
-}
-
-bool
-session_state_arrange(Session *s, Diags *d, const Arrangement *a)
-{
-    return states_arrange(s->states, d, at_model(s), a);
+    return s->states;
 }
 
 bool
@@ -711,13 +686,7 @@ session_state_fork(Session *s, Diags *d, Session *from)
                           "its state cannot go on where one of %s is: both sessions are to be of "
                           "one model, loaded once",
                           from->artefact->path);
-    return s == from || states_fork(s->states, d, at_model(s), from->states);
-}
-
-void
-session_state_reset(Session *s)
-{
-    states_reset(s->states);
+    return s == from || states_fork(s->states, d, from->states);
 }
 
 bool
@@ -732,16 +701,10 @@ session_state_reserve(Session *s, Diags *d, int64_t length, const RunInput *in, 
     bool ok = session_prepare(s, d, in, nin, out);
     if (ok && s->manifest->noutput)
         memcpy(s->out, s->outputs, (size_t)s->manifest->noutput * sizeof *s->out);
-    ok = ok && states_outputs(s->states, d, at_model(s), s->in, s->out);
+    ok = ok && states_outputs(s->states, d, s->in, s->out);
     states_pretend(s->states, -1);
     s->prepared = false;
     return ok;
-}
-
-int64_t
-session_taken_bytes(const Session *s)
-{
-    return heap_bytes(s->heap);
 }
 
 void

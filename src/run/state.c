@@ -27,6 +27,7 @@ typedef struct {
 
 struct States {
     const TnManifest *manifest;
+    Loc loc; /* of the model, for messages */
     Kept *at;
     int32_t n;
     int64_t most;      /* rows; 0: no bound */
@@ -75,12 +76,13 @@ states_end(void *what)
 }
 
 States *
-states_new(Arena *a, const TnManifest *m)
+states_new(Arena *a, const TnManifest *m, Loc loc)
 {
     States *s = NEW(a, States);
     const TnStateInfo *info = manifest_states(m, &s->n);
 
     s->manifest = m;
+    s->loc = loc;
     s->pretended = -1;
     s->most = s->n ? m->state_rows : 0;
     s->at = NEW_ARRAY(a, Kept, s->n);
@@ -119,7 +121,7 @@ told_size(const States *s, const RunInput *in, const char *name)
 }
 
 static bool
-find_dims(States *s, Diags *d, Loc loc, Kept *k, const RunInput *in)
+find_dims(States *s, Diags *d, Kept *k, const RunInput *in)
 {
     for (uint32_t e = 0; e < k->rank; e++) {
         bool grows = (int32_t)e == k->info->dim;
@@ -131,12 +133,12 @@ find_dims(States *s, Diags *d, Loc loc, Kept *k, const RunInput *in)
         if (size < 0 && k->kept)
             size = k->dims[e];
         if (size < 0)
-            return diag_error(d, DIAG_USAGE, loc,
+            return diag_error(d, DIAG_USAGE, s->loc,
                               "state \"%s\": its dimension %u is %s, which no input tells; fix it "
                               "when compiling (--dim %s=…)",
                               k->in->name, e, k->in->dim_text[e], k->in->dim_text[e]);
         if (k->kept && !grows && size != k->dims[e])
-            return diag_error(d, DIAG_USAGE, loc,
+            return diag_error(d, DIAG_USAGE, s->loc,
                               "state \"%s\": its dimension %u (%s) is %lld since the runs before, "
                               "and the inputs make it %lld; "
                               "run what it was begun with, or reset the state",
@@ -148,15 +150,15 @@ find_dims(States *s, Diags *d, Loc loc, Kept *k, const RunInput *in)
 }
 
 bool
-states_inputs(States *s, Diags *d, Loc loc, RunInput *in)
+states_inputs(States *s, Diags *d, RunInput *in)
 {
     for (int32_t i = 0; i < s->n; i++) {
         Kept *k = &s->at[i];
         int64_t bytes;
-        if (!find_dims(s, d, loc, k, in))
+        if (!find_dims(s, d, k, in))
             return false;
         if (!tensor_bytes(k->dtype, k->rank, k->given, &bytes))
-            return diag_error(d, DIAG_LIMIT, loc, "state \"%s\" would be %s, which cannot be",
+            return diag_error(d, DIAG_LIMIT, s->loc, "state \"%s\" would be %s, which cannot be",
                               k->in->name, dims_text(d->arena, k->dtype, k->rank, k->given));
         in[k->info->input] = (RunInput){ NULL, k->dtype, k->rank, k->given };
     }
@@ -196,13 +198,13 @@ bytes_to_take(const States *s, const Kept *k, const Reservation *r, int64_t rows
 }
 
 static bool
-place(States *s, Diags *d, Loc loc, Kept *k, RunInput *in, RunOutput *out)
+place(States *s, Diags *d, Kept *k, RunInput *in, RunOutput *out)
 {
     Reservation *from = &k->room[k->turn], *to = k->info->in_place ? from : &k->room[!k->turn];
     int64_t rows = rows_of(k, out->dims), held = 0, begin = 0;
 
     if (s->most && rows > s->most)
-        return diag_error(d, DIAG_LIMIT, loc,
+        return diag_error(d, DIAG_LIMIT, s->loc,
                           "state \"%s\" holds %lld rows, and this run makes them %lld; its "
                           "capacity is %lld. Drop some, reset the state, "
                           "or give it more (--state-capacity, or the session's state_capacity)",
@@ -210,11 +212,11 @@ place(States *s, Diags *d, Loc loc, Kept *k, RunInput *in, RunOutput *out)
                           (long long)s->most);
     tensor_bytes(k->dtype, k->rank, k->kept ? k->dims : k->given, k->kept ? &held : &begin);
     if (!reservation_grow(from, held, begin))
-        return no_memory(d, loc, k, begin);
+        return no_memory(d, s->loc, k, begin);
     if (!out->made) {
         int64_t stay = to == from ? held : 0, wanted = bytes_to_take(s, k, to, rows, out->bytes);
         if (!reservation_grow(to, stay, wanted) && !reservation_grow(to, stay, out->bytes))
-            return no_memory(d, loc, k, out->bytes);
+            return no_memory(d, s->loc, k, out->bytes);
     }
     if (begin && s->pretended < 0)
         /* a replaced state begins with zeros */
@@ -225,10 +227,10 @@ place(States *s, Diags *d, Loc loc, Kept *k, RunInput *in, RunOutput *out)
 }
 
 bool
-states_outputs(States *s, Diags *d, Loc loc, RunInput *in, RunOutput *out)
+states_outputs(States *s, Diags *d, RunInput *in, RunOutput *out)
 {
     for (int32_t i = 0; i < s->n; i++)
-        if (!place(s, d, loc, &s->at[i], &in[s->at[i].info->input], &out[s->at[i].info->output]))
+        if (!place(s, d, &s->at[i], &in[s->at[i].info->input], &out[s->at[i].info->output]))
             return false;
     return true;
 }
@@ -238,14 +240,14 @@ states_outputs(States *s, Diags *d, Loc loc, RunInput *in, RunOutput *out)
 /* A run whose outputs' sizes are not known before hands over memory of its own, valid until the
  * next one. */
 bool
-states_taken(States *s, Diags *d, Loc loc, const RunOutput *out)
+states_taken(States *s, Diags *d, const RunOutput *out)
 {
     for (int32_t i = 0; i < s->n; i++) {
         Kept *k = &s->at[i];
         const RunOutput *o = &out[k->info->output];
         Reservation *to = &k->room[!k->turn];
         if (o->made && !reservation_grow(to, 0, o->bytes))
-            return no_memory(d, loc, k, o->bytes);
+            return no_memory(d, s->loc, k, o->bytes);
         if (o->made && o->bytes)
             memcpy(to->at, o->data, (size_t)o->bytes);
     }
@@ -307,24 +309,24 @@ shorten(Kept *k, int64_t rows)
 }
 
 bool
-states_drop(States *s, Diags *d, Loc loc, int64_t n)
+states_drop(States *s, Diags *d, int64_t n)
 {
     if (!s->n)
-        return diag_error(d, DIAG_USAGE, loc,
+        return diag_error(d, DIAG_USAGE, s->loc,
                           "nothing can be dropped: the model keeps no state between runs");
     if (n < 0)
-        return diag_error(d, DIAG_USAGE, loc, "%lld rows of the state are to go; give 0 or more",
+        return diag_error(d, DIAG_USAGE, s->loc, "%lld rows of the state are to go; give 0 or more",
                           (long long)n);
     for (int32_t i = 0; i < s->n; i++) {
         const Kept *k = &s->at[i];
         if (k->info->dim < 0)
-            return diag_error(d, DIAG_USAGE, loc,
+            return diag_error(d, DIAG_USAGE, s->loc,
                               "state \"%s\" is replaced as a whole by each run: rows of it cannot "
                               "be dropped; reset it",
                               k->in->name);
         int64_t rows = k->kept ? k->dims[k->info->dim] : 0;
         if (n > rows)
-            return diag_error(d, DIAG_USAGE, loc, "state \"%s\" holds %lld rows, %lld are to go",
+            return diag_error(d, DIAG_USAGE, s->loc, "state \"%s\" holds %lld rows, %lld are to go",
                               k->in->name, (long long)rows, (long long)n);
     }
     for (int32_t i = 0; i < s->n; i++)
@@ -405,26 +407,26 @@ plan_arrangement(Diags *d, Loc loc, Kept *k, const Arrangement *a, Arranged *x, 
 
 /* All memory is allocated before anything moves: then nothing can fail. */
 bool
-states_arrange(States *s, Diags *d, Loc loc, const Arrangement *a)
+states_arrange(States *s, Diags *d, const Arrangement *a)
 {
     Arranged *x = NEW_ARRAY(d->arena, Arranged, s->n);
     bool *here = NEW_ARRAY(d->arena, bool, s->n);
 
     if (!s->n)
-        return diag_error(d, DIAG_USAGE, loc,
+        return diag_error(d, DIAG_USAGE, s->loc,
                           "nothing can be arranged: the model keeps no state between runs");
     for (int32_t i = 0; i < s->n; i++) {
         Kept *k = &s->at[i];
         if (!k->kept)
             return diag_error(
-                d, DIAG_USAGE, loc,
+                d, DIAG_USAGE, s->loc,
                 "state \"%s\" holds nothing yet that could be arranged: run the model first",
                 k->in->name);
         if (s->most && k->info->dim >= 0 && a->length > s->most)
-            return diag_error(d, DIAG_LIMIT, loc,
+            return diag_error(d, DIAG_LIMIT, s->loc,
                               "state \"%s\" would have %lld rows; its capacity is %lld",
                               k->in->name, (long long)a->length, (long long)s->most);
-        if (!plan_arrangement(d, loc, k, a, &x[i], &here[i]))
+        if (!plan_arrangement(d, s->loc, k, a, &x[i], &here[i]))
             return false;
     }
     for (int32_t i = 0; i < s->n; i++) {
@@ -458,21 +460,21 @@ fork_one(Diags *d, Loc loc, const Kept *k, Kept *from, Pages *pages, Reservation
 }
 
 bool
-states_fork(States *s, Diags *d, Loc loc, States *from)
+states_fork(States *s, Diags *d, States *from)
 {
     Reservation *room = NEW_ARRAY(d->arena, Reservation, s->n);
     bool ok = true;
 
     if (!s->n)
-        return diag_error(d, DIAG_USAGE, loc,
+        return diag_error(d, DIAG_USAGE, s->loc,
                           "nothing can be forked: the model keeps no state between runs");
     if (s->most && states_length(from) > s->most)
-        return diag_error(d, DIAG_LIMIT, loc,
+        return diag_error(d, DIAG_LIMIT, s->loc,
                           "the states to go on from hold %lld rows; the capacity here is %lld",
                           (long long)states_length(from), (long long)s->most);
     Pages *pages = pages_new();
     for (int32_t i = 0; i < s->n && ok; i++)
-        ok = fork_one(d, loc, &s->at[i], &from->at[i], pages, &room[i]);
+        ok = fork_one(d, s->loc, &s->at[i], &from->at[i], pages, &room[i]);
     pages_leave(pages);
     for (int32_t i = 0; i < s->n; i++) {
         Kept *k = &s->at[i];

@@ -41,7 +41,7 @@ take_steps(Points *p, Arena *a, const Program *program, uint32_t first, uint32_t
     for (uint32_t i = first; i < end; i++)
         if (!points_step(p, &program->step.at[i])) {
             text_printf(&t, "step %u, `", i + 1);
-            step_print(p->c, &t, &program->step.at[i]);
+            step_print(&t, &program->step.at[i]);
             text_printf(&t, "`: %s", p->why);
             *why = text_str(&t);
             return false;
@@ -265,7 +265,7 @@ schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *pro
                   ? build_independent_parts(c, a, k, m, program, why)
                   : carry_out(points_of(c, a, k, m), a, program, 0, program->step.n, why);
     k->part = meaning;
-    program_print(c, &t, program, 0);
+    program_print(&t, program, 0);
     k->schedule = text_str(&t);
     return ok;
 }

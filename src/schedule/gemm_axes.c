@@ -13,11 +13,9 @@ in_write_order(const Nest *n, AxisSet set, uint32_t *axis)
     const Write *w = &n->write[0];
     uint32_t count = 0;
 
-    for (uint32_t d = 0; d < n->param[w->out].type->rank; d++) {
-        Var v;
-        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && set >> v.id & 1)
-            axis[count++] = (uint32_t)v.id;
-    }
+    for (uint32_t d = 0; d < n->param[w->out].type->rank; d++)
+        if (set & axis_bit(w->at[d]))
+            axis[count++] = axis_of(w->at[d]);
     return count;
 }
 
@@ -31,10 +29,8 @@ bare_load(const Scalar *s)
 static const Scalar *
 epilogue_only(Low *l, const Scalar *reduce)
 {
-    ScalarMap m = { .ctx = l->c, .done = { .arena = l->a } };
-
-    map_put(&m.done, MAP_PTR(reduce), MAP_PTR(scalar_number(l->c, reduce->dtype, 0)));
-    return scalar_map(&m, l->n->write[0].value);
+    return scalar_replace(l->c, l->n->write[0].value, reduce,
+                          scalar_number(l->c, reduce->dtype, 0));
 }
 
 /* The number of innermost axes of the list that form one axis in memory, for the write, the

@@ -47,9 +47,7 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Sli
 
     *out =
         (Slide){ .dim = d, .span = 1, .reach = expr_int(c, 0), .inside = e != load->u.load.at[d] };
-    for (uint32_t x = 0; x < l->n->naxis; x++) {
-        if (!((axes & ~fixed) >> x & 1))
-            continue;
+    FOR_EACH_AXIS (x, axes & ~fixed) {
         if (!expr_linear(c, e, (Var){ VAR_AXIS, x }, &coef, &rest) || !expr_const(coef, &k) ||
             k < 1)
             return false;
@@ -320,16 +318,6 @@ find_padded(Ctx *c, const Scalar *v)
     return NULL;
 }
 
-/* v with a node replaced, and folded. */
-static const Scalar *
-instead_of(Low *l, const Scalar *v, const Scalar *node, const Scalar *by)
-{
-    ScalarMap m = { .ctx = l->c, .done = { .arena = l->a } };
-
-    map_put(&m.done, MAP_PTR(node), MAP_PTR(by));
-    return scalar_map(&m, v);
-}
-
 static const Scalar *
 unpadded(Ctx *c, const Scalar *load)
 {
@@ -344,15 +332,15 @@ take_padding(Low *l, InputTile *s)
     for (;;) {
         const Scalar *v = s->value, *found = find_padded(l->c, v);
         InputTile with = *s;
-        with.fill = found ? instead_of(l, v, found, beyond_border(found)) : NULL;
+        with.fill = found ? scalar_replace(l->c, v, found, beyond_border(found)) : NULL;
         if (!with.fill || with.fill->op != S_CONST || (s->fill && s->fill != with.fill) ||
             !(found->op == S_LOAD ? bound_by_read(l, &with, found)
                                   : bound_by_test(l, &with, found->arg[0])))
             return;
         if (found->op == S_LOAD)
-            with.value = instead_of(l, v, found, unpadded(l->c, found));
+            with.value = scalar_replace(l->c, v, found, unpadded(l->c, found));
         else /* the test holds, also at its other uses */
-            with.value = instead_of(l, v, found->arg[0], scalar_int(l->c, DT_BOOL, 1));
+            with.value = scalar_replace(l->c, v, found->arg[0], scalar_int(l->c, DT_BOOL, 1));
         if (with.value == v)
             return;
         *s = with;
@@ -464,9 +452,8 @@ input_tile_recognise(Low *l, const Scalar *operand, InputTileAxes axes, InputTil
     drop_padding(l, s);
     for (uint32_t i = 0; i < s->ninner; i++)
         named |= (AxisSet)1 << s->inner[i];
-    for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
-        if ((operand->axes & axes.sum & ~s->window & ~named) >> x & 1)
-            s->outer[s->nouter++] = x;
+    FOR_EACH_AXIS (x, operand->axes & axes.sum & ~s->window & ~named)
+        s->outer[s->nouter++] = x;
     const Expr *pitch = expr_int(c, 1);
     for (uint32_t i = s->nslide; i-- > 0;) {
         s->slide[i].pitch = pitch;

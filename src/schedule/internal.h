@@ -44,19 +44,7 @@ typedef struct {
 /* The variable of lanes while an expression is vectorised. */
 #define LANE ((Var){ VAR_LOOP, UINT32_MAX })
 
-/* The axes of a set in order, into axis[0..count). */
-static inline uint32_t
-axis_list(AxisSet set, uint32_t *axis)
-{
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < NEST_MAX_AXES; k++)
-        if (set >> k & 1)
-            axis[n++] = k;
-    return n;
-}
-
 Low low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part);
-Ranges low_ranges(const Low *l);
 
 /* ---- axes (axes.c, grain.c) ------------------------------------------------------------------ */
 

@@ -508,7 +508,7 @@ lower_arms(Env *e, const LoopNode *n, Block *b)
         e->value[leaf->part] ? e->value[leaf->part] : e->low[leaf->part].n->write[0].value;
     if (value->op != S_SELECT)
         return false;
-    AxisSet axes = scalar_axes(e->c, value->arg[0]);
+    AxisSet axes = value->arg[0]->axes;
     const Expr *first[NEST_MAX_AXES] = { NULL };
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
         if (axes >> x & 1 && !e->at[e->p->axis[leaf->part][x]].value &&

@@ -63,8 +63,6 @@ const Expr *env_let(Env *e, Block *b, const char *name, const Expr *value, const
 const Expr *env_loop(Env *e, Block **b, LoopKind kind, Sym name, const Expr *begin, const Expr *end,
                      int64_t step);
 const Iter *env_iter(const Env *e, IterId x);
-/* Are sums being made, so that padded loops run over their padding? */
-bool env_sums(const Env *e);
 /* Elements between neighbours along digit i of a fused iterator. */
 const Expr *env_digit_step(Env *e, IterId x, uint32_t i);
 /* The first point of this iteration of an outer iterator; NULL: unknown. */

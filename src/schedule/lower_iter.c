@@ -61,7 +61,8 @@ env_iter(const Env *e, IterId x)
     return &e->p->iter.at[x];
 }
 
-bool
+/* Are sums being made, so that padded loops run over their padding? */
+static bool
 env_sums(const Env *e)
 {
     return e->phase == PHASE_INIT || e->phase == PHASE_UPDATE || e->phase == PHASE_FLUSH;
@@ -264,13 +265,6 @@ env_value(Env *e, IterId x)
     return NULL;
 }
 
-static void
-note_padded(void *user, Var v)
-{
-    Env *e = user;
-    VEC_PUSH(e->a, &e->padding, v);
-}
-
 /* Is x the points of a padded iteration, or a piece of them? */
 static bool
 is_padded(const Env *e, IterId x)
@@ -287,7 +281,8 @@ env_bind(Env *e, IterId x, const Expr *value)
 
     env_change(e, x)->value = value;
     if (env_sums(e) && is_padded(e, x))
-        expr_vars(value, note_padded, e);
+        FOR_EACH_VARIABLE (v, value)
+            VEC_PUSH(e->a, &e->padding, v);
     if (!it->parent)
         return;
     IterId outer = it->inner ? it->sibling : x, inner = it->inner ? x : it->sibling;

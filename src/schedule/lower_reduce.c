@@ -52,7 +52,7 @@ known_now(const Low *l)
 static bool
 varies(const Low *l, const Scalar *r)
 {
-    AxisSet axes = l->lanes > 1 ? scalar_axes(l->c, r) : 0;
+    AxisSet axes = l->lanes > 1 ? r->axes : 0;
     bool any = false;
 
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)

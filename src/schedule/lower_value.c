@@ -17,7 +17,7 @@ low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part)
     return l;
 }
 
-Ranges
+static Ranges
 low_ranges(const Low *l)
 {
     return (Ranges){ l->range.at, l->range.n };
@@ -34,36 +34,23 @@ low_lanes(const Low *l, DType t)
 
 static const Scalar *low_map(Low *l, const Scalar *s);
 
-typedef struct {
-    Low *l;
-    VEC(Binding) list;
-} LoadBindings;
-
-static void
-bind_var(void *user, Var v)
-{
-    LoadBindings *b = user;
-    Low *l = b->l;
-    const Expr *to = NULL;
-
-    if (v.kind == VAR_AXIS)
-        to = l->bind[v.id];
-    else if (v.kind == VAR_COMPUTED)
-        to = expr_computed(l->c, low_map(l, computed_scalar(v)));
-    if (to)
-        VEC_PUSH(l->a, &b->list, ((Binding){ v, to }));
-}
-
 const Expr *
 low_expr(Low *l, const Expr *e)
 {
-    LoadBindings b = { .l = l };
+    VEC(Binding) list = { 0 };
     Ranges ranges = low_ranges(l);
 
-    expr_vars(e, bind_var, &b);
-    if (b.list.n == 0)
+    FOR_EACH_VARIABLE (v, e) {
+        const Expr *to = v.kind == VAR_AXIS ? l->bind[v.id]
+                         : v.kind == VAR_COMPUTED
+                             ? expr_computed(l->c, low_map(l, computed_scalar(v)))
+                             : NULL;
+        if (to)
+            VEC_PUSH(l->a, &list, ((Binding){ v, to }));
+    }
+    if (list.n == 0)
         return e;
-    return expr_simplify(l->c, &ranges, expr_subst(l->c, e, b.list.at, b.list.n));
+    return expr_simplify(l->c, &ranges, expr_subst(l->c, e, list.at, list.n));
 }
 
 /* The index of a nest's access in the kernel's buffer: intermediate tensors drop the shared axes
@@ -235,22 +222,14 @@ typedef struct {
     Map done;
 } Vectorizer;
 
-static void
-find_lane(void *user, Var v)
-{
-    bool *found = user;
-    if (v.kind == VAR_COMPUTED)
-        *found |= scalar_uses(computed_scalar(v), LANE);
-    else
-        *found |= v.kind == LANE.kind && v.id == LANE.id;
-}
-
 bool
 low_uses_lane(const Expr *e)
 {
-    bool found = false;
-    expr_vars(e, find_lane, &found);
-    return found;
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_COMPUTED ? scalar_uses(computed_scalar(v), LANE)
+                                   : v.kind == LANE.kind && v.id == LANE.id)
+            return true;
+    return false;
 }
 
 /* Does an index depend on accumulators in lanes? It cannot be computed for a single lane. */

@@ -287,7 +287,6 @@ part_previous(const Points *p, uint32_t part)
     Accesses all = nest_accesses(p->c, p->a, n);
     const Scalar *found = NULL;
     uint32_t scans = 0, back = 0;
-    Var v;
 
     for (uint32_t x = 0; x < n->naxis; x++)
         scans += n->axis[x].kind == AXIS_SCAN;
@@ -304,7 +303,7 @@ part_previous(const Points *p, uint32_t part)
         const Expr *at = n->write[0].at[d];
         if (found->u.load.at[d] == at)
             continue;
-        if (!expr_is_var(at, &v) || v.kind != VAR_AXIS || n->axis[v.id].kind != AXIS_SCAN ||
+        if (axis_of(at) == NO_SLOT || n->axis[axis_of(at)].kind != AXIS_SCAN ||
             !expr_is(expr_sub(p->c, at, found->u.load.at[d]), 1))
             return NULL;
         back++;
@@ -337,9 +336,8 @@ axis_separates_writes(Ctx *c, const Nest *n, uint32_t axis)
         const Write *w = &n->write[i];
         const Type *t = n->param[w->out].type;
         bool whole = false;
-        Var v;
         for (uint32_t d = 0; d < t->rank; d++)
-            whole |= expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && v.id == axis &&
+            whole |= axis_of(w->at[d]) == axis &&
                      expr_eq(c, NULL, n->axis[axis].extent, t->dim[d]) == YES;
         if (!whole)
             return false;
@@ -372,10 +370,9 @@ fill_loops(Points *p, uint32_t part, uint32_t write, LoopNode *in, AxisSet outsi
     IterId *dim = NEW_ARRAY(p->a, IterId, t->rank + 1);
     Sym prefix =
         p->k->npart > 1 ? sym_printf(p->c, "%s.fill", part_name(p, part)) : sym(p->c, "fill");
-    Var v;
 
     for (uint32_t d = 0; d < t->rank; d++) {
-        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && outside >> v.id & 1)
+        if (outside & axis_bit(w->at[d]))
             continue;
         dim[d] = iter_new(p, unique_name(p, sym_printf(p->c, "d%u", d)), AXIS_PARALLEL);
         p->iter.at[dim[d]].part = part;
@@ -397,11 +394,9 @@ reads_across(const Nest *n, const Accesses *all)
         for (uint32_t k = 0; all->at[i].load->u.load.slot >= n->nin && k < n->nwrite; k++) {
             const Scalar *load = all->at[i].load;
             const Write *w = &n->write[k];
-            Var v;
             for (uint32_t d = 0; w->out == load->u.load.slot && d < load->u.load.rank; d++)
                 if (load->u.load.at[d] != w->at[d] &&
-                    !(expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS &&
-                      n->axis[v.id].kind == AXIS_SCAN))
+                    !(axis_bit(w->at[d]) & nest_axes_of_kind(n, AXIS_SCAN)))
                     return true;
         }
     return false;

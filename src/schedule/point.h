@@ -285,9 +285,9 @@ typedef struct {
 } PartRead;
 typedef VEC(PartRead) PartReads;
 PartReads points_reads(const Points *p, uint32_t buffer);
-/* A read of a buffer in a value of a part; NULL: none. Is there one in a leaf itself? */
+/* A read of a buffer in a value of a part; NULL: none. */
 const Scalar *value_reads(const Points *p, uint32_t part, const Scalar *value, uint32_t buffer);
-bool leaf_reads(const Points *p, const LoopNode *leaf, uint32_t buffer);
+bool leaf_reads(const Points *p, const LoopNode *leaf, uint32_t buffer); /* itself */
 
 /* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c,
  * step_skip.c, step_online.c, step_omit.c, step_together.c, step_stream.c). */

@@ -73,10 +73,9 @@ print_loops(Text *t, const Step *s)
 }
 
 void
-step_print(Ctx *c, Text *t, const Step *s)
+step_print(Text *t, const Step *s)
 {
     FormWord f = { .at = verb_form[s->verb] };
-    (void)c;
 
     text_add(t, verb_name[s->verb]);
     while (form_next(&f)) {
@@ -101,11 +100,11 @@ step_print(Ctx *c, Text *t, const Step *s)
 }
 
 void
-program_print(Ctx *c, Text *t, const Program *p, int indent)
+program_print(Text *t, const Program *p, int indent)
 {
     for (uint32_t i = 0; i < p->step.n; i++) {
         text_indent(t, indent);
-        step_print(c, t, &p->step.at[i]);
+        step_print(t, &p->step.at[i]);
         text_add(t, "\n");
     }
 }

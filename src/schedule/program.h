@@ -49,8 +49,8 @@ typedef struct Program {
     VEC(Step) step;
 } Program;
 
-void step_print(Ctx *c, Text *t, const Step *s);
-void program_print(Ctx *c, Text *t, const Program *p, int indent); /* a line a step */
+void step_print(Text *t, const Step *s);
+void program_print(Text *t, const Program *p, int indent); /* a line a step */
 /* Steps end at a line's end or a comma; `;` starts a comment. Errors: reported at line and
  * column. */
 bool program_parse(Ctx *c, Arena *a, const char *file, const char *text, Program *out);

@@ -57,11 +57,10 @@ typedef struct {
 } PricedSizes;
 
 static void
-add_expected(void *user, Var v)
+add_expected(PricedSizes *s, Var v)
 {
-    PricedSizes *s = user;
     SizeHints hints = v.kind == VAR_SYMBOL ? expr_symbol_hints(s->c, v) : (SizeHints){ 0 };
-    Sym symbol = (Sym)(uintptr_t)v.id;
+    Sym symbol = var_symbol(v);
 
     for (uint32_t i = 0; i < s->nsize; i++)
         if (s->size[i].symbol == symbol)
@@ -86,7 +85,8 @@ sizes_of(Ctx *c, Arena *a, const Kernel *k, const SizeGuard *where)
                             where->at[i].least + (where->at[i].most - where->at[i].least) / 2 };
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
         for (uint32_t d = 0; d < k->buffer.at[b].type->rank; d++)
-            expr_vars(k->buffer.at[b].type->dim[d], add_expected, &s);
+            FOR_EACH_VARIABLE (v, k->buffer.at[b].type->dim[d])
+                add_expected(&s, v);
     return s;
 }
 
@@ -184,32 +184,13 @@ schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *
                      .straight = straight };
 }
 
-typedef struct {
-    Ctx *c;
-    Arena *a;
-    VEC(SizeBound) at;
-} Samples;
-
-/* Symbols that count samples are priced at the size of an unknown symbol. */
-static void
-add_samples(void *user, Var v)
-{
-    Samples *s = user;
-    int64_t size = v.kind == VAR_SYMBOL ? expr_symbol_default(s->c, v) : -1;
-    bool counts = size >= 0 && size < EXPR_SUPPOSED && !expr_symbol_hints(s->c, v).n;
-
-    for (uint32_t i = 0; i < s->at.n; i++)
-        counts &= s->at.at[i].symbol != (Sym)(uintptr_t)v.id;
-    if (counts)
-        VEC_PUSH(s->a, &s->at, ((SizeBound){ (Sym)(uintptr_t)v.id, EXPR_SUPPOSED, EXPR_SUPPOSED }));
-}
-
 /* The sizes at which a kernel's own program is priced: if a side of a contraction is short at the
  * assumed sizes, its samples are EXPR_SUPPOSED. One sample has a variant. */
 static SizeGuard
 many_samples(Ctx *c, Arena *a, const Kernel *k)
 {
-    Samples s = { .c = c, .a = a };
+    SymbolSet s = { .seen.arena = a };
+    VEC(SizeBound) samples = { 0 };
     Contraction product;
 
     for (uint32_t i = 0; i < k->npart && !k->guard.n; i++) {
@@ -223,10 +204,17 @@ many_samples(Ctx *c, Arena *a, const Kernel *k)
                 points *= side[e] >> x & 1 ? cost_expected_size(c, n->axis[x].extent) : 1;
             for (uint32_t x = 0; x < n->naxis && points < EXPR_SUPPOSED; x++)
                 if (side[e] >> x & 1)
-                    expr_vars(n->axis[x].extent, add_samples, &s);
+                    expr_symbols(&s, n->axis[x].extent);
         }
     }
-    return (SizeGuard){ s.at.n, s.at.at };
+    /* Symbols that count samples are priced at the size of an unknown symbol. */
+    for (uint32_t i = 0; i < s.n; i++) {
+        Var v = symbol_var(s.at[i]);
+        int64_t size = expr_symbol_info(c, v)->size;
+        if (size >= 0 && size < EXPR_SUPPOSED && !expr_symbol_hints(c, v).n)
+            VEC_PUSH(a, &samples, ((SizeBound){ s.at[i], EXPR_SUPPOSED, EXPR_SUPPOSED }));
+    }
+    return (SizeGuard){ samples.n, samples.at };
 }
 
 /* The most operations that a program may have without a loop in between, if another program has

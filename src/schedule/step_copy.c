@@ -163,7 +163,7 @@ step_stage(Points *p, const Step *s)
     for (uint32_t i = 0; i < s->nloop; i++)
         if (!(c.dim[c.ndim++] = outside_skips(p, c.at, points_iter(p, s->loop[i]))))
             return false;
-    AxisSet axes = scalar_axes(p->c, c.operand);
+    AxisSet axes = c.operand->axes;
     IterId lane = s->word == WORD_reg ? lane_loop(leaf, c.at) : 0, known[STEP_MAX_LOOPS + 1];
     memcpy(known, c.dim, sizeof c.dim);
     known[c.ndim] = lane;

@@ -302,7 +302,7 @@ own_iter(Points *p, uint32_t part, IterId shared)
 
 /* The axis that an iterator is, or is a part of; 0: it is made of several. */
 static IterId
-axis_of(const Points *p, IterId x)
+axis_under(const Points *p, IterId x)
 {
     while (p->iter.at[x].parent)
         x = p->iter.at[x].parent;
@@ -354,8 +354,8 @@ step_apart(Points *p, const Step *s)
                 p, "a part in %s has other loops than axes by now; take it apart before",
                 s->subject);
     bool piece = p->iter.at[n->iter].axis == NEST_MAX_AXES;
-    if (p->k->npart > 1 &&
-        (n->body.n != p->k->npart || !axis_of(p, n->iter) || axis_of(p, n->iter) != last_shared(p)))
+    if (p->k->npart > 1 && (n->body.n != p->k->npart || !axis_under(p, n->iter) ||
+                            axis_under(p, n->iter) != last_shared(p)))
         return points_refuse(
             p, "%s is not of the last shared axis, with all parts in it and nothing else",
             s->subject);

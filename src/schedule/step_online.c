@@ -222,9 +222,8 @@ is_maximum_of(Points *p, uint32_t max, uint32_t weight, const Scalar *exp, uint3
             continue;
         bind[n++] = (Binding){ v, read->u.load.at[d] };
     }
-    for (uint32_t x = 0; x < from->nest->naxis; x++)
-        if (reduce->u.reduce.axes >> x & 1)
-            bind[n++] = (Binding){ { VAR_AXIS, x }, expr_axis(p->c, along) };
+    FOR_EACH_AXIS (x, reduce->u.reduce.axes)
+        bind[n++] = (Binding){ { VAR_AXIS, x }, expr_axis(p->c, along) };
     for (uint32_t i = 0; i < all.n; i++) {
         const Scalar *load = all.at[i].load;
         const Expr *at[TN_MAX_RANK];
@@ -318,7 +317,6 @@ step_online(Points *p, const Step *s)
     Online o = { .nsum = s->nloop - 1 };
     LoopNode *loop[STEP_MAX_LOOPS];
     uint32_t hold[STEP_MAX_LOOPS], along = NEST_MAX_AXES;
-    Var v;
 
     if (s->nloop < 2)
         return points_refuse(p, "a maximum and at least one sum are named");
@@ -372,11 +370,11 @@ step_online(Points *p, const Step *s)
                 value_reads(p, o.sum[i], sum->arg[0], local_of(p, o.sum[k])))
                 return points_refuse(p, "%s sums what is made with %s, which still grows there",
                                      part_name(p, o.sum[i]), part_name(p, o.sum[k]));
-        if (!expr_is_var(weight->write[0].at[dim], &v) || v.kind != VAR_AXIS ||
-            (along != NEST_MAX_AXES && v.id != along))
+        uint32_t axis = axis_of(weight->write[0].at[dim]);
+        if (axis == NO_SLOT || (along != NEST_MAX_AXES && axis != along))
             return points_refuse(p, "%s does not go along %s as the others do",
                                  part_name(p, o.sum[i]), part_name(p, o.weight));
-        along = (uint32_t)v.id;
+        along = axis;
         if (!place_of_maximum(p, &o, i, read, maximum_of(exp)))
             return false;
     }

@@ -159,7 +159,6 @@ local_of(Points *p, const Step *s, uint32_t part)
     const Nest *n = k->nest;
     uint32_t local = k->buffer[n->nin];
     AxisSet seen = 0;
-    Var v;
 
     if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE ||
         nest_axes_of_kind(n, AXIS_SCAN) || p->k->buffer.at[local].space != SPACE_LOCAL) {
@@ -172,11 +171,12 @@ local_of(Points *p, const Step *s, uint32_t part)
     for (uint32_t d = 0; d < n->param[n->nin].type->rank; d++) {
         if (expr_const(n->write[0].at[d], NULL))
             continue;
-        if (!expr_is_var(n->write[0].at[d], &v) || v.kind != VAR_AXIS || seen >> v.id & 1) {
+        AxisSet here = axis_bit(n->write[0].at[d]);
+        if (!here || seen & here) {
             points_refuse(p, "%s is not written at its axes, each once", s->subject);
             return NO_SLOT;
         }
-        seen |= (AxisSet)1 << v.id;
+        seen |= here;
     }
     for (uint32_t x = 0; x < n->naxis; x++)
         if (axis_varies(&n->axis[x])) {
@@ -225,17 +225,16 @@ static IterId
 one_point(Points *p, uint32_t local, uint32_t d, const LoopNode *at)
 {
     IterId only = 0;
-    Var v;
-
     PartReads reads = points_reads(p, local);
     for (uint32_t i = 0; i < reads.n; i++) {
         const IterId *axis = p->axis[reads.at[i].part];
         const Expr *index = reads.at[i].access.load->u.load.at[d];
         if (expr_is(index, 0) && expr_is(p->k->buffer.at[local].type->dim[d], 1))
             continue; /* there is no other point */
-        if (!expr_is_var(index, &v) || v.kind != VAR_AXIS || (only && axis[v.id] != only))
+        uint32_t x = axis_of(index);
+        if (x == NO_SLOT || (only && axis[x] != only))
             return 0;
-        only = axis[v.id];
+        only = axis[x];
     }
     return only && iter_is_known(p, at, only, NULL, 0) ? only : 0;
 }

@@ -181,14 +181,13 @@ lay_along_rows(const Draft *w, const GroupMember *m, Text *t)
     const Part *part = &w->p->k->part[m->part];
     uint64_t laid = 0;
     AxisSet sums = 0;
-    Var v;
 
     for (uint32_t i = 0; i < m->nsum; i++)
         sums |= (AxisSet)1 << m->sum[i];
     FOR_EACH_SCALAR (load, scalar_loads(w->c, m->n->write[0].value)) {
         uint32_t rank = load->u.load.rank, row = rank;
         for (uint32_t d = 0; d + 1 < rank && !(load->axes & sums); d++)
-            if (expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == m->row)
+            if (axis_of(load->u.load.at[d]) == m->row)
                 row = d;
         if (row == rank || load->u.load.slot >= part->nest->nin)
             continue;

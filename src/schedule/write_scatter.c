@@ -33,11 +33,10 @@ columns_run(RowPart *r)
     const Write *out = &n->write[0];
     uint32_t rank = n->param[out->out].type->rank, run = 0;
     const Scalar *value = out->value;
-    Var v;
 
     for (; run < r->free && run < rank; run++) {
         uint32_t x = r->own[r->free - 1 - run], d = rank - 1 - run;
-        bool apart = !expr_is_var(out->at[d], &v) || v.kind != VAR_AXIS || v.id != x;
+        bool apart = axis_of(out->at[d]) != x;
         /* each column has a row of its own: no vector of them is contiguous */
         for (uint32_t k = 0; k < d; k++)
             apart |= expr_axes(out->at[k]) >> x & 1;

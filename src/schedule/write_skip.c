@@ -34,7 +34,6 @@ note_maker(Draft *w, Shortened *out, uint32_t part, uint32_t axis, const Scalar 
 {
     const Kernel *k = w->p->k;
     uint32_t buffer = k->part[part].buffer[load->u.load.slot];
-    Var v;
 
     for (uint32_t q = 0; q < part; q++) {
         const Nest *n = k->part[q].nest;
@@ -43,10 +42,9 @@ note_maker(Draft *w, Shortened *out, uint32_t part, uint32_t axis, const Scalar 
             if (k->part[q].buffer[write->out] != buffer)
                 continue;
             for (uint32_t d = 0; d < load->u.load.rank; d++)
-                if (expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == axis &&
-                    expr_is_var(write->at[d], &v) && v.kind == VAR_AXIS &&
+                if (axis_of(load->u.load.at[d]) == axis && axis_bit(write->at[d]) &&
                     out->nmade < NEST_MAX_AXES)
-                    out->made[out->nmade++] = sym(w->c, axis_name(w, q, v.id));
+                    out->made[out->nmade++] = sym(w->c, axis_name(w, q, axis_of(write->at[d])));
         }
     }
 }
@@ -71,9 +69,8 @@ find_reductions(Draft *w, Shortened *out, uint32_t most)
                                   .open = !expr_const(nest->axis[x].extent, NULL) };
             for (uint32_t i = 0; i < s.n; i++)
                 uses |= expr_axes(s.bound[i].at);
-            for (uint32_t r = 0; r < nest->naxis; r++)
-                if (uses >> r & 1)
-                    out[n].row[out[n].nrow++] = sym(w->c, axis_name(w, part, r));
+            FOR_EACH_AXIS (r, uses)
+                out[n].row[out[n].nrow++] = sym(w->c, axis_name(w, part, r));
             FOR_EACH_SCALAR (load, scalar_loads(w->c, reduce))
                 note_maker(w, &out[n], part, x, load);
             n++;
@@ -233,7 +230,7 @@ write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, W
                 text_printf(&t, "skip %s at %s by %lld\n", list[k].loop, at, (long long)by);
             any += at != NULL;
         }
-        step_print(w->c, &t, &p->step.at[i]);
+        step_print(&t, &p->step.at[i]);
         text_add(&t, "\n");
     }
     if (any)

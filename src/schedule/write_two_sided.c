@@ -45,16 +45,13 @@ enum { MOST_ROWS = 16 };
 static bool
 is_matrix(const Low *l, const Scalar *s, Small *m)
 {
-    Var v[2];
-
     if (s->op != S_LOAD || s->u.load.rank != 2 || s->u.load.outside ||
         l->part->buffer[s->u.load.slot] >= l->k->nin)
         return false;
-    for (int i = 0; i < 2; i++)
-        if (!expr_is_var(s->u.load.at[i], &v[i]) || v[i].kind != VAR_AXIS)
-            return false;
-    m->row = (uint32_t)v[0].id;
-    m->sum = (uint32_t)v[1].id;
+    m->row = axis_of(s->u.load.at[0]);
+    m->sum = axis_of(s->u.load.at[1]);
+    if (m->row == NO_SLOT || m->sum == NO_SLOT)
+        return false;
     m->rows = expr_or(l->n->axis[m->row].extent, 0);
     int64_t depth = expr_or(l->n->axis[m->sum].extent, 0);
     return m->rows > 0 && m->rows <= MOST_ROWS && depth > 0 && depth <= MOST_ROWS;
@@ -64,7 +61,6 @@ static bool
 find_small(Draft *w, uint32_t part, Small *m)
 {
     Contraction view;
-    Var v;
 
     m->l = draft_low(w, part);
     const Nest *n = m->l->n;
@@ -77,10 +73,11 @@ find_small(Draft *w, uint32_t part, Small *m)
     m->moving = view.b;
     m->name = part_name(w->p, part);
     if (!rank || view.sum != (AxisSet)1 << m->sum || view.row != (AxisSet)1 << m->row ||
-        (view.batch & scalar_axes(w->c, view.a)) || !expr_is_var(out->at[rank - 1], &v) ||
-        v.kind != VAR_AXIS)
+        (view.batch & view.a->axes))
         return false;
-    m->lane = (uint32_t)v.id;
+    m->lane = axis_of(out->at[rank - 1]);
+    if (m->lane == NO_SLOT)
+        return false;
     const Expr *stride = low_stride(m->l, view.b, m->lane);
     return m->lane != m->row && stride && expr_is(stride, 1);
 }
@@ -89,9 +86,7 @@ find_small(Draft *w, uint32_t part, Small *m)
 static uint32_t
 made_at(const Tiles *t, uint32_t d)
 {
-    const Nest *n = t->part[0].l->n;
-    Var v;
-    return expr_is_var(n->write[0].at[d], &v) && v.kind == VAR_AXIS ? (uint32_t)v.id : NO_SLOT;
+    return axis_of(t->part[0].l->n->write[0].at[d]);
 }
 
 /* Tasks split axes of squares that index one point of the first part; the second part's other axes
@@ -102,15 +97,13 @@ sort_axes(Tiles *t)
     const Small *first = &t->part[0], *second = &t->part[1];
     const Nest *n = second->l->n;
     AxisSet inside = 0, rows = 0;
-    Var v;
 
     for (uint32_t d = 0; d < t->read->u.load.rank; d++) {
         const Expr *e = t->read->u.load.at[d];
-        bool bare = expr_is_var(e, &v) && v.kind == VAR_AXIS;
         uint32_t made = made_at(t, d);
         if (made == first->row)
             rows |= expr_axes(e);
-        if (!bare || made == first->row)
+        if (axis_of(e) == NO_SLOT || made == first->row)
             inside |= expr_axes(e);
     }
     for (int pass = 0; pass < 2; pass++) /* what indexes the first one's rows is last */
@@ -124,8 +117,7 @@ sort_axes(Tiles *t)
         }
     for (uint32_t d = 0; d < t->read->u.load.rank; d++) {
         uint32_t made = made_at(t, d);
-        bool one = expr_is_var(t->read->u.load.at[d], &v) && v.kind == VAR_AXIS &&
-                   !(inside >> v.id & 1) && v.id != second->sum;
+        bool one = axis_bit(t->read->u.load.at[d]) & ~inside & ~((AxisSet)1 << second->sum);
         if (made != NO_SLOT && made != first->row && made != first->lane && !one &&
             !expr_is(first->l->n->axis[made].extent, 1))
             t->box[t->nbox++] = made;

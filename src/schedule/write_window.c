@@ -24,7 +24,6 @@ window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32
 {
     const Nest *n = l->n;
     int64_t extent;
-    Var v;
 
     if (!reduce || n->nwrite != 1 || reduce->u.reduce.combiner > COMB_MIN)
         return NULL;
@@ -39,9 +38,9 @@ window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32
     }
     const Write *out = &n->write[0];
     uint32_t rank = n->param[out->out].type->rank;
-    if (rank == 0 || !expr_is_var(out->at[rank - 1], &v) || v.kind != VAR_AXIS)
+    *last = rank ? axis_of(out->at[rank - 1]) : NO_SLOT;
+    if (*last == NO_SLOT)
         return NULL;
-    *last = (uint32_t)v.id;
     return input_tile_operand(l, reduce->arg[0], reduce->u.reduce.axes);
 }
 

@@ -227,10 +227,10 @@ parse_symbol(Parse *p)
         int64_t size;
         if (!parse_int(p, &size) || size < 0)
             return parse_error(p, "symbol %s counts as a size, which is 0 or more", name);
-        expr_symbol_set_default(p->ctx, symbol, size);
+        expr_symbol_info(p->ctx, symbol)->size = size;
     }
     if (parse_accept(p, "alike"))
-        expr_symbol_alike(p->ctx, symbol);
+        expr_symbol_info(p->ctx, symbol)->alike = true;
     return !parse_accept(p, "usually") || parse_hints(p, symbol);
 }
 
@@ -239,10 +239,10 @@ symbol_print(Ctx *c, Text *t, Var symbol)
 {
     Interval range = expr_symbol_get(c, symbol);
     SizeHints hints = expr_symbol_hints(c, symbol);
-    int64_t count = expr_symbol_default(c, symbol);
+    int64_t count = expr_symbol_info(c, symbol)->size;
     bool narrowed = range.lo != 0 || range.hi != INT64_MAX;
 
-    if (!narrowed && !hints.n && count < 0 && !expr_symbol_is_alike(c, symbol))
+    if (!narrowed && !hints.n && count < 0 && !expr_symbol_info(c, symbol)->alike)
         return false;
     text_add(t, "symbol ");
     text_name(t, (const char *)(uintptr_t)symbol.id);
@@ -252,7 +252,7 @@ symbol_print(Ctx *c, Text *t, Var symbol)
         text_printf(t, " to %" PRId64, range.hi);
     if (count >= 0)
         text_printf(t, " counts %" PRId64, count);
-    text_add(t, expr_symbol_is_alike(c, symbol) ? " alike" : "");
+    text_add(t, expr_symbol_info(c, symbol)->alike ? " alike" : "");
     for (uint32_t i = 0; i < hints.n; i++)
         text_printf(t, "%s%" PRId64, i ? ", " : " usually ", hints.at[i]);
     return true;

@@ -123,21 +123,17 @@ parse_type(Parse *p)
     return t;
 }
 
-static void
-declare_symbol(void *user, Var v)
-{
-    Scope *s = user;
-    Sym name = (Sym)(uintptr_t)v.id;
-    const NameEntry *old = v.kind == VAR_SYMBOL ? scope_find(s, name) : NULL;
-    if (v.kind == VAR_SYMBOL && !(old && old->kind == NAME_SYMBOL))
-        scope_declare(s, (NameEntry){ .name = name, .kind = NAME_SYMBOL });
-}
-
 void
 scope_symbols(Scope *s, const Type *t)
 {
-    for (uint32_t d = 0; d < t->rank; d++)
-        expr_vars(t->dim[d], declare_symbol, s);
+    SymbolSet of = { .seen.arena = s->scratch };
+
+    type_symbols(&of, t);
+    for (uint32_t i = 0; i < of.n; i++) {
+        const NameEntry *old = scope_find(s, of.at[i]);
+        if (!old || old->kind != NAME_SYMBOL)
+            scope_declare(s, (NameEntry){ .name = of.at[i], .kind = NAME_SYMBOL });
+    }
 }
 
 /* f32x16: the element type, and the lanes of a register's element. */

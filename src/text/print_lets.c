@@ -26,93 +26,42 @@ typedef struct {
     Map number; /* Scalar to its index in use, plus 1 */
 } Uses;
 
-/* Visits the variables of a node's Exprs, each once for each Expr. */
-static void
-each_expr(const Scalar *s, void (*visit)(void *user, Var v), void *user)
-{
-    if (s->op == S_INDEX || s->op == S_AT)
-        expr_vars(s->u.index, visit, user);
-    if (s->op != S_LOAD)
-        return;
-    for (uint32_t d = 0; d < s->u.load.rank; d++)
-        expr_vars(s->u.load.at[d], visit, user);
-    if (s->u.load.lane_stride)
-        expr_vars(s->u.load.lane_stride, visit, user);
-    if (s->u.load.valid)
-        expr_vars(s->u.load.valid, visit, user);
-}
-
-/* The same, and its operands, as computed variables. */
-static void
-each_below(const Scalar *s, void (*visit)(void *user, Var v), void *user)
-{
-    for (uint32_t k = 0; k < s->narg; k++)
-        visit(user, (Var){ VAR_COMPUTED, MAP_PTR(s->arg[k]) });
-    if (s->op == S_LOAD && s->u.load.outside)
-        visit(user, (Var){ VAR_COMPUTED, MAP_PTR(s->u.load.outside) });
-    each_expr(s, visit, user);
-}
-
-typedef struct {
-    Uses *uses;
-    AxisSet free;
-} Entering;
-
-static AxisSet uses_enter(Uses *u, const Scalar *s);
-
-static void
-enter_var(void *user, Var v)
-{
-    Entering *e = user;
-    if (v.kind == VAR_COMPUTED)
-        e->free |= uses_enter(e->uses, computed_scalar(v));
-    else if (v.kind == VAR_AXIS && v.id < NEST_MAX_AXES)
-        e->free |= axis_one((uint32_t)v.id);
-}
-
 static AxisSet
 uses_enter(Uses *u, const Scalar *s)
 {
     const Nest *n = u->p->nest;
-    Entering e = { u, 0 };
+    AxisSet free = 0;
     uint64_t known;
     if (printer_let(u->p, s))
         return 0;
     if (map_get(&u->number, MAP_PTR(s), &known))
         return u->use.at[known - 1].free;
-    each_below(s, enter_var, &e);
+    FOR_EACH_OPERAND (x, s)
+        free |= uses_enter(u, x);
+    for (uint32_t i = 0; i < scalar_exprs(s); i++)
+        FOR_EACH_VARIABLE (v, scalar_expr(s, i))
+            if (v.kind == VAR_AXIS && v.id < NEST_MAX_AXES)
+                free |= axis_one((uint32_t)v.id);
     if (s->op == S_REDUCE) {
         for (uint32_t x = 0; x < n->naxis; x++)
             if (s->u.reduce.axes >> x & 1)
-                e.free |= expr_axes(n->axis[x].extent);
-        e.free &= ~s->u.reduce.axes;
+                free |= expr_axes(n->axis[x].extent);
+        free &= ~s->u.reduce.axes;
     }
-    e.free &= n ? nest_axes_of_kind(n, AXIS_REDUCE) : 0;
-    VEC_PUSH(u->p->scratch, &u->use, ((Use){ .s = s, .free = e.free }));
+    free &= n ? nest_axes_of_kind(n, AXIS_REDUCE) : 0;
+    VEC_PUSH(u->p->scratch, &u->use, ((Use){ .s = s, .free = free }));
     map_put(&u->number, MAP_PTR(s), u->use.n);
-    return e.free;
+    return free;
 }
 
-typedef struct {
-    Uses *uses;
-    uint32_t times;
-} Counting;
-
 static void
-count(Counting *c, const Scalar *s)
+count(const Uses *u, const Scalar *s, uint32_t times)
 {
     uint64_t at;
-    if (!map_get(&c->uses->number, MAP_PTR(s), &at))
+    if (!map_get(&u->number, MAP_PTR(s), &at))
         return;
-    Use *use = &c->uses->use.at[at - 1];
-    use->times = use->times + c->times > 2 ? 2 : use->times + c->times;
-}
-
-static void
-count_var(void *user, Var v)
-{
-    if (v.kind == VAR_COMPUTED)
-        count(user, computed_scalar(v));
+    Use *use = &u->use.at[at - 1];
+    use->times = use->times + times > 2 ? 2 : use->times + times;
 }
 
 /* Is its text short regardless of its operands, so that it may be repeated? */
@@ -135,23 +84,6 @@ is_short(const Scalar *s)
     }
 }
 
-typedef struct {
-    Uses *uses;
-    uint32_t height;
-} Heights;
-
-static void
-height_var(void *user, Var v)
-{
-    Heights *h = user;
-    uint64_t at;
-    if (v.kind != VAR_COMPUTED || !map_get(&h->uses->number, v.id, &at))
-        return;
-    const Use *use = &h->uses->use.at[at - 1];
-    if (!use->let && use->height > h->height)
-        h->height = use->height;
-}
-
 /* Selects lets. Operands are numbered before their users, so in reverse order every user's count is
  * final when it is propagated; a let is printed once whatever its own count.
  *
@@ -161,21 +93,23 @@ height_var(void *user, Var v)
 static void
 choose_lets(Uses *u, const Scalar *const *root, uint32_t n)
 {
-    Counting c = { u, 1 };
+    uint64_t at;
     for (uint32_t i = 0; i < n; i++)
-        count(&c, root[i]);
+        count(u, root[i], 1);
     for (uint32_t i = u->use.n; i-- > 0;) {
         Use *use = &u->use.at[i];
         use->let = use->times > 1 && !is_short(use->s) && !(use->free & ~u->p->bound);
-        c.times = use->let ? 1 : use->times;
-        each_below(use->s, count_var, &c);
+        FOR_EACH_OPERAND (x, use->s)
+            count(u, x, use->let ? 1 : use->times);
     }
     for (uint32_t i = 0; i < u->use.n; i++) {
         Use *use = &u->use.at[i];
         bool bound = !(use->free & ~u->p->bound);
-        Heights h = { u, 0 };
-        each_below(use->s, height_var, &h);
-        use->height = h.height + 1;
+        FOR_EACH_OPERAND (x, use->s)
+            if (map_get(&u->number, MAP_PTR(x), &at) && !u->use.at[at - 1].let &&
+                u->use.at[at - 1].height > use->height)
+                use->height = u->use.at[at - 1].height;
+        use->height++;
         if (!bound && use->height > PRINT_MAX_HEIGHT / 2)
             use->height = PRINT_MAX_HEIGHT / 2;
         use->let = use->let || (bound && use->height > PRINT_MAX_HEIGHT && !is_short(use->s));

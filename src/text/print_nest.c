@@ -9,47 +9,6 @@
 #include <string.h>
 
 static void
-note_symbol(void *user, Var v)
-{
-    Map *symbols = user;
-    if (v.kind == VAR_SYMBOL)
-        map_put(symbols, v.id, 1);
-}
-
-typedef struct {
-    Map in_types;
-    VEC(Sym) extra;
-    Arena *arena;
-} ExtraSymbols;
-
-static void
-note_extra(void *user, Var v)
-{
-    ExtraSymbols *s = user;
-    if (v.kind != VAR_SYMBOL || map_get(&s->in_types, v.id, NULL))
-        return;
-    map_put(&s->in_types, v.id, 1);
-    VEC_PUSH(s->arena, &s->extra, (Sym)(uintptr_t)v.id);
-}
-
-/* The symbols of the parameters' types, then those that only the body uses. */
-static void
-collect_symbols(const Nest *n, ExtraSymbols *s)
-{
-    for (uint32_t i = 0; i < n->nin + n->nout; i++)
-        for (uint32_t d = 0; d < n->param[i].type->rank; d++)
-            expr_vars(n->param[i].type->dim[d], note_symbol, &s->in_types);
-    for (uint32_t i = 0; i < n->naxis; i++)
-        expr_vars(n->axis[i].extent, note_extra, s);
-    for (uint32_t w = 0; w < n->nwrite; w++) {
-        for (uint32_t d = 0; d < n->param[n->write[w].out].type->rank; d++)
-            expr_vars(n->write[w].at[d], note_extra, s);
-        for (uint32_t i = 0; i < n->write[w].value->vars->n; i++)
-            note_extra(s, n->write[w].value->vars->at[i]);
-    }
-}
-
-static void
 reset(Printer *p)
 {
     memset(p->at, 0, p->nest->naxis * sizeof *p->at);
@@ -58,24 +17,19 @@ reset(Printer *p)
 }
 
 static Printer
-printer_of(Ctx *c, Arena *scratch, const Nest *n, ExtraSymbols *symbols)
+printer_of(Ctx *c, Arena *scratch, const Nest *n)
 {
     uint32_t nslot = n->nin + n->nout;
-    Printer p = { .ctx = c,
-                  .scratch = scratch,
-                  .nest = n,
-                  .nslot = nslot,
-                  .taken = { .arena = scratch },
-                  .let = { .arena = scratch } };
+    Printer p = {
+        .ctx = c, .scratch = scratch, .nest = n, .nslot = nslot, .let = { .arena = scratch }
+    };
     const Type **type = NEW_ARRAY(scratch, const Type *, nslot);
     p.slot = NEW_ARRAY(scratch, Sym, nslot);
     p.axis = NEW_ARRAY(scratch, Sym, n->naxis);
     p.at = NEW_ARRAY(scratch, AxisText, n->naxis);
-    symbols->arena = symbols->in_types.arena = scratch;
-    collect_symbols(n, symbols);
-    for (uint32_t i = 0; i < symbols->in_types.cap; i++)
-        if (symbols->in_types.at[i].used)
-            map_put(&p.taken, symbols->in_types.at[i].key, 1);
+    SymbolSet symbols = { .seen.arena = scratch };
+    nest_symbols(&symbols, n);
+    p.taken = symbols.seen;
     for (uint32_t i = 0; i < nslot; i++) {
         p.slot[i] = printer_name(&p, n->param[i].name);
         type[i] = n->param[i].type;
@@ -281,16 +235,21 @@ void
 nest_print(Ctx *c, Text *t, const Nest *n, int indent)
 {
     Arena *scratch = arena_child(c->arena);
-    ExtraSymbols symbols = { 0 };
-    Printer p = printer_of(c, scratch, n, &symbols);
+    SymbolSet symbols = { .seen.arena = scratch };
+    Printer p = printer_of(c, scratch, n);
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        type_symbols(&symbols, n->param[i].type);
+    /* those that only the body uses are declared */
+    uint32_t known = symbols.n;
+    nest_symbols(&symbols, n);
     text_indent(t, indent);
     text_add(t, "nest ");
     text_name(t, n->name);
-    for (uint32_t i = 0; i < symbols.extra.n; i++) {
-        text_add(t, i ? ", " : "[");
-        print_word(t, symbols.extra.at[i]);
+    for (uint32_t i = known; i < symbols.n; i++) {
+        text_add(t, i > known ? ", " : "[");
+        print_word(t, symbols.at[i]);
     }
-    text_add(t, symbols.extra.n ? "]" : "");
+    text_add(t, symbols.n > known ? "]" : "");
     print_params(&p, t, 0, n->nin);
     text_add(t, " -> ");
     print_params(&p, t, n->nin, n->nout);
@@ -305,8 +264,7 @@ void
 scalar_print(Ctx *c, Text *t, const Nest *n, const Scalar *s)
 {
     Arena *scratch = arena_child(c->arena);
-    ExtraSymbols symbols = { 0 };
-    Printer p = printer_of(c, scratch, n, &symbols);
+    Printer p = printer_of(c, scratch, n);
     print_value(&p, t, &s, 1, true, -1);
     arena_free(scratch);
 }
@@ -315,8 +273,7 @@ const Nest *
 nest_named(Ctx *c, const Nest *n)
 {
     Arena *scratch = arena_child(c->arena);
-    ExtraSymbols symbols = { 0 };
-    Printer p = printer_of(c, scratch, n, &symbols);
+    Printer p = printer_of(c, scratch, n);
     bool same = true;
 
     for (uint32_t i = 0; i < n->nin + n->nout; i++)

@@ -1,29 +1,17 @@
 /* bind: the values of the symbols in declared types. */
 #include "type/type.h"
 
-typedef struct {
-    const BoundSizes *bind;
-    bool all;
-} BoundCheck;
-
-static void
-is_bound(void *user, Var v)
-{
-    BoundCheck *b = user;
-    bool found = v.kind != VAR_SYMBOL;
-
-    for (uint32_t i = 0; i < b->bind->n; i++)
-        found |= b->bind->at[i].var.id == v.id;
-    b->all &= found;
-}
-
 static bool
 is_known(const BoundSizes *bind, const Expr *size)
 {
-    BoundCheck b = { bind, true };
-
-    expr_vars(size, is_bound, &b);
-    return b.all;
+    FOR_EACH_VARIABLE (v, size) {
+        bool found = v.kind != VAR_SYMBOL;
+        for (uint32_t i = 0; i < bind->n; i++)
+            found |= bind->at[i].var.id == v.id;
+        if (!found)
+            return false;
+    }
+    return true;
 }
 
 bool

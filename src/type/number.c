@@ -173,86 +173,26 @@ number_cast(DType to, DType from, Number v)
 Number
 number_load(DType t, const void *data, int64_t at)
 {
-    union {
-        float f32;
-        double f64;
-        int8_t i8;
-        int16_t i16;
-        int32_t i32;
-        int64_t i64;
-        uint8_t u8;
-        uint16_t u16;
-        uint32_t u32;
-    } v;
-    Number n = { .i = 0 };
-#define LOAD(arm) memcpy(&v.arm, (const char *)data + at * (int64_t)sizeof v.arm, sizeof v.arm)
-    switch (t) {
-    case DT_F32:
-        LOAD(f32);
-        n.f = v.f32;
-        break;
-    case DT_F64:
-        LOAD(f64);
-        n.f = v.f64;
-        break;
-    case DT_F16:
-    case DT_BF16:
-        LOAD(u16);
-        n.f = short_to_double(t, v.u16);
-        break;
-    case DT_F8E4M3:
-    case DT_F8E4M3Z:
-    case DT_F8E5M2:
-    case DT_F8E5M2Z:
-    case DT_F8E8M0:
-    case DT_F6E2M3:
-    case DT_F6E3M2:
-    case DT_F4E2M1:
-        LOAD(u8);
-        n.f = short_to_double(t, v.u8);
-        break;
-    case DT_I4:
-    case DT_I2:
-    case DT_I8:
-        LOAD(i8);
-        n.i = wrap_to_dtype(t, v.i8);
-        break;
-    case DT_I16:
-        LOAD(i16);
-        n.i = v.i16;
-        break;
-    case DT_I32:
-        LOAD(i32);
-        n.i = v.i32;
-        break;
-    case DT_STR:
-    case DT_I64:
-    case DT_U64:
-        LOAD(i64);
-        n.i = v.i64;
-        break;
-    case DT_U4:
-    case DT_U2:
-    case DT_U8:
-        LOAD(u8);
-        n.i = wrap_to_dtype(t, v.u8);
-        break;
-    case DT_U16:
-        LOAD(u16);
-        n.i = v.u16;
-        break;
-    case DT_U32:
-        LOAD(u32);
-        n.i = v.u32;
-        break;
-    case DT_BOOL:
-        LOAD(u8);
-        n.i = v.u8 != 0;
-        break;
-    case DT_NONE:
-    case DT_COUNT: break;
+    const char *from = (const char *)data + at * (int64_t)dtype_info[t].bytes;
+    uint64_t bits = 0; /* little endian: the low bytes come first */
+    Number n;
+    float f32;
+
+    if (t == DT_F32) {
+        memcpy(&f32, from, sizeof f32);
+        n.f = f32;
+        return n;
     }
-#undef LOAD
+    switch (dtype_info[t].bytes) {
+    case 1: memcpy(&bits, from, 1); break;
+    case 2: memcpy(&bits, from, 2); break;
+    case 4: memcpy(&bits, from, 4); break;
+    case 8: memcpy(&bits, from, 8); break;
+    }
+    if (dtype_is_short(t))
+        n.f = short_to_double(t, (uint16_t)bits);
+    else
+        n.i = wrap_to_dtype(t, (int64_t)bits); /* of f64, the same bits */
     return n;
 }
 

@@ -87,6 +87,13 @@ type_is_static(const Type *t)
     return true;
 }
 
+void
+type_symbols(SymbolSet *s, const Type *t)
+{
+    for (uint32_t d = 0; t && d < t->rank; d++)
+        expr_symbols(s, t->dim[d]);
+}
+
 bool
 type_static_bytes(const Type *t, int64_t *bytes)
 {

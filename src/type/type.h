@@ -29,6 +29,7 @@ bool type_bind(Ctx *c, const Type *const *declared, uint32_t ndeclared, const Ty
 const Expr *type_count(Ctx *c, const Type *t); /* elements */
 const Expr *type_bytes(Ctx *c, const Type *t);
 bool type_is_static(const Type *t);
+void type_symbols(SymbolSet *s, const Type *t); /* of NULL: none */
 /* false if symbolic or overflowing */
 bool type_static_bytes(const Type *t, int64_t *bytes);
 /* May a process ever hold it? False above 2^47 bytes, the address space of today's processors, with

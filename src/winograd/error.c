@@ -26,7 +26,7 @@ noise(uint64_t *state)
 static void
 sample_axes(Ctx *c, const Winograd *k, Axis *axis, Binding *as)
 {
-    AxisSet filter = scalar_axes(c, k->load);
+    AxisSet filter = k->load->axes;
     int64_t left = MOST_OUTPUTS, extent;
 
     for (uint32_t a = k->direct->naxis; a-- > 0;) {

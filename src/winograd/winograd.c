@@ -24,9 +24,7 @@ find_side(const WinogradBuild *k, uint32_t d, Side *side)
     *side = (Side){ .dim = d, .axis = NO_SLOT, .window = NO_SLOT };
     if (__builtin_popcountll(here) != 2)
         return false;
-    for (uint32_t a = 0; a < n->naxis; a++) {
-        if (!(here >> a & 1))
-            continue;
+    FOR_EACH_AXIS (a, here) {
         if (!expr_linear(k->ctx, rest, (Var){ VAR_AXIS, a }, &coef, &rest) || !expr_is(coef, 1))
             return false;
         *(k->sum >> a & 1 ? &side->window : &side->axis) = a;
@@ -42,7 +40,7 @@ find_side(const WinogradBuild *k, uint32_t d, Side *side)
 static bool
 find_sides(WinogradBuild *k)
 {
-    AxisSet seen = 0, twice = 0, filter = scalar_axes(k->ctx, k->w), sum = k->sum;
+    AxisSet seen = 0, twice = 0, filter = k->w->axes, sum = k->sum;
     Side side;
 
     for (uint32_t d = 0; d < k->x->u.load.rank; d++) {
@@ -105,19 +103,15 @@ is_uniform(const WinogradBuild *k)
 {
     Ctx *c = k->ctx;
     const Write *w = &k->n->write[0];
-    Arena *scratch = arena_child(c->arena);
-    ScalarMap map = { .ctx = c, .done = { .arena = scratch } };
     AxisSet image = 0, written = 0;
     uint32_t parallel = (uint32_t)__builtin_popcountll(nest_axes_of_kind(k->n, AXIS_PARALLEL));
-    Var v;
 
     for (uint32_t i = 0; i < k->nside; i++)
         image |= axis_one(k->side[i].axis);
-    map_put(&map.done, MAP_PTR(k->inner), MAP_PTR(scalar_float(c, DT_F32, 0)));
-    bool same = !(scalar_axes(c, scalar_map(&map, w->value)) & image);
+    const Scalar *rest = scalar_replace(c, w->value, k->inner, scalar_float(c, DT_F32, 0));
+    bool same = !(rest->axes & image);
     for (uint32_t d = 0; d < k->n->param[w->out].type->rank; d++)
-        written |= expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS ? axis_one((uint32_t)v.id) : 0;
-    arena_free(scratch);
+        written |= axis_bit(w->at[d]);
     return same && k->n->param[w->out].type->rank == parallel &&
            (uint32_t)__builtin_popcountll(written) == parallel;
 }
@@ -192,7 +186,7 @@ transform_filter(WinogradBuild *k, uint32_t s)
 {
     uint32_t r = k->side[s].window, a = k->point + s;
     const Scalar *w = scalar_cast(k->ctx, DT_F32, k->w);
-    AxisSet axes = (scalar_axes(k->ctx, w) & ~axis_one(r)) | axis_one(a);
+    AxisSet axes = (w->axes & ~axis_one(r)) | axis_one(a);
 
     k->w = add_over(k, WINOGRAD_FILTER, "filter", small_sum(k, MATRIX_FILTER, a, r, w), axes);
     return k->w != NULL;
@@ -201,8 +195,7 @@ transform_filter(WinogradBuild *k, uint32_t s)
 static bool
 is_point(const WinogradBuild *k, const Expr *at)
 {
-    Var v;
-    return expr_is_var(at, &v) && v.kind == VAR_AXIS && v.id >= k->point && v.id < k->p;
+    return axis_of(at) >= k->point && axis_of(at) < k->p;
 }
 
 /* A new axis over dimension d of what x reads, with the name of the axis there. */
@@ -386,11 +379,8 @@ add_outputs(const WinogradBuild *k, WinogradGroup group, const Scalar *inner, bo
                      : add_dim(k, form, w->at[d], type->dim[d], &to);
     if (!fits)
         return false;
-    Arena *scratch = arena_child(c->arena);
-    ScalarMap map = { .ctx = c, .done = { .arena = scratch } };
-    map_put(&map.done, MAP_PTR(as_cut(k, k->inner)), MAP_PTR(inner));
-    const Scalar *value = alone ? inner : scalar_map(&map, as_cut(k, w->value));
-    arena_free(scratch);
+    const Scalar *value =
+        alone ? inner : scalar_replace(c, as_cut(k, w->value), as_cut(k, k->inner), inner);
     for (uint32_t i = 0; i < k->nside; i++)
         outputs |= k->side[i].points > 1 ? axis_one(k->side[i].place) : 0;
     return winograd_step(k, group, alone ? "winograd_tiles" : k->n->name, value,
@@ -459,7 +449,6 @@ read_places(const WinogradBuild *k)
     Range range[NEST_MAX_AXES];
     Ranges ranges = { range, k->naxis };
     uint32_t rank = 0;
-    Var v;
 
     for (uint32_t a = 0; a < k->naxis; a++)
         range[a] = (Range){ { VAR_AXIS, a }, expr_int(c, 0), k->axis[a].extent };
@@ -471,8 +460,7 @@ read_places(const WinogradBuild *k)
                 e = expr_simplify(c, &ranges, expr_div(c, e, m));
                 break;
             }
-        if (!expr_is(e, 0) &&
-            (!expr_is_var(e, &v) || v.kind != VAR_AXIS || k->axis[v.id].kind != AXIS_PARALLEL))
+        if (!expr_is(e, 0) && (axis_of(e) == NO_SLOT || k->axis[axis_of(e)].kind != AXIS_PARALLEL))
             return NULL;
         at[rank++] = e;
         if (place)

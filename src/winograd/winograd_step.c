@@ -103,9 +103,8 @@ winograd_step(const WinogradBuild *k, WinogradGroup group, const char *name, con
     const uint32_t *from = add_inputs(k, &step, &b);
     for (uint32_t i = 0; i < n; i++)
         as[step.as.n++] = add_axis(k, &b, axis[i], AXIS_PARALLEL);
-    for (uint32_t a = 0; a < k->naxis; a++)
-        if (step.bound >> a & 1)
-            as[step.as.n++] = add_axis(k, &b, a, AXIS_REDUCE);
+    FOR_EACH_AXIS (a, step.bound)
+        as[step.as.n++] = add_axis(k, &b, a, AXIS_REDUCE);
     for (uint32_t d = 0; d < target->rank; d++)
         at[d] = bindings_apply(&map, target->at[d]);
     nest_write(&b, nest_out(&b, "o", type_new(c, value->dtype, target->rank, target->dim)), at,

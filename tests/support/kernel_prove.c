@@ -176,10 +176,8 @@ whole(Prover *p, const Scalar *s, uint32_t lane, int64_t *out)
 static void bend_value(Prover *p, const Scalar *s);
 
 static void
-bend_var(void *user, Var v)
+bend_var(Prover *p, Var v)
 {
-    Prover *p = user;
-
     if (v.kind == VAR_LOOP)
         p->bent[v.id] = true;
     else if (v.kind == VAR_COMPUTED)
@@ -190,8 +188,8 @@ bend_var(void *user, Var v)
 static void
 bend_all(Prover *p, const Expr *e)
 {
-    if (e)
-        expr_vars(e, bend_var, p);
+    FOR_EACH_VARIABLE (v, e)
+        bend_var(p, v);
 }
 
 /* A place or a let may depend on loops, each by a fixed step. */
@@ -297,15 +295,6 @@ typedef struct {
     Map seen;
 } Collect;
 
-static void collect(Collect *w, const Scalar *s);
-
-static void
-collect_computed(void *user, Var v)
-{
-    if (v.kind == VAR_COMPUTED)
-        collect(user, computed_scalar(v));
-}
-
 /* Under guards a value is looked at once for each of them: it may be read inside under one
  * alone. */
 static void
@@ -320,26 +309,27 @@ collect(Collect *w, const Scalar *s)
     if (map_get(&w->seen, key, NULL))
         return;
     map_put(&w->seen, key, 1);
-    if (s->op == S_INDEX || s->op == S_AT)
-        expr_vars(s->u.index, collect_computed, w);
-    if (s->op == S_LOAD) {
-        for (uint32_t d = 0; d < s->u.load.rank; d++)
-            expr_vars(s->u.load.at[d], collect_computed, w);
-        if (s->u.load.outside)
-            collect(w, s->u.load.outside);
-        else
-            VEC_PUSH(
-                p->a, &w->out->access,
-                ((Reading){ s, w->guard.n,
-                            arena_copy(p->a, w->guard.at, w->guard.n * sizeof *w->guard.at) }));
-    }
-    for (uint32_t i = 0; i < s->narg; i++) {
+    if (s->op == S_LOAD && !s->u.load.outside)
+        VEC_PUSH(p->a, &w->out->access,
+                 ((Reading){ s, w->guard.n,
+                             arena_copy(p->a, w->guard.at, w->guard.n * sizeof *w->guard.at) }));
+    uint32_t i = 0;
+    FOR_EACH_OPERAND (x, s) {
         uint32_t guards = w->guard.n;
         if (s->op == S_SELECT && i > 0)
             VEC_PUSH(p->a, &w->guard, ((Guard){ s->arg[0], i == 1 }));
-        collect(w, s->arg[i]);
+        collect(w, x);
         w->guard.n = guards;
+        i++;
     }
+}
+
+static void
+collect_computed(Collect *w, const Expr *e)
+{
+    FOR_EACH_VARIABLE (v, e)
+        if (v.kind == VAR_COMPUTED)
+            collect(w, computed_scalar(v));
 }
 
 static const Readings *
@@ -352,13 +342,13 @@ accesses_of(Prover *p, const Tree *t)
     Readings *out = NEW(p->a, Readings);
     Collect w = { .p = p, .out = out, .seen = { .arena = p->a } };
     if (t->kind == TREE_LET)
-        expr_vars(t->u.let.value, collect_computed, &w);
+        collect_computed(&w, t->u.let.value);
     if (t->kind == TREE_IF)
         collect(&w, t->u.test.cond);
     if (t->kind == TREE_STORE) {
         collect(&w, t->u.store.value);
         for (uint32_t d = 0; d < t->u.store.rank; d++)
-            expr_vars(t->u.store.at[d], collect_computed, &w);
+            collect_computed(&w, t->u.store.at[d]);
     }
     map_put(&p->accesses, (uintptr_t)t, (uintptr_t)out);
     return out;

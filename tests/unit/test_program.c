@@ -468,9 +468,9 @@ programs_print_as_they_parse(void **state)
         const char *text = i < sizeof cases / sizeof *cases ? cases[i].program : more;
         Text t = { .arena = a }, u = { .arena = a };
         assert_true(program_parse(&c, a, "program", text, &p));
-        program_print(&c, &t, &p, 0);
+        program_print(&t, &p, 0);
         assert_true(program_parse(&c, a, "program", text_str(&t), &q));
-        program_print(&c, &u, &q, 0);
+        program_print(&u, &q, 0);
         assert_string_equal(text_str(&t), text_str(&u));
         assert_int_equal(p.step.n, q.step.n);
         if (text == more)

@@ -233,7 +233,7 @@ reduction_of(Ctx *c, Arena *a, const Nest *n)
 }
 
 static uint32_t
-axis_of(const Scalar *reduce)
+axis_reduced(const Scalar *reduce)
 {
     return (uint32_t)__builtin_ctzll(reduce->u.reduce.axes);
 }
@@ -390,7 +390,7 @@ check_part(Ctx *c, Arena *a, const Kernel *k, uint32_t part, const Symbols *s, T
     Tensor *param[NEST_MAX_AXES];
     bool none = false;
 
-    p.axis = axis_of(reduce);
+    p.axis = axis_reduced(reduce);
     p.max = reduce->u.reduce.combiner == COMB_MAX;
     if (!kernel_support(c, a, k, part, p.axis, &p.support))
         fail_msg("%s: %s has no support", which->name, n->name);
@@ -500,7 +500,7 @@ hulls_go_through_golden_tiles(void **state)
             const Nest *n = k->part[part].nest;
             if (part == PART_E)
                 continue;
-            uint32_t axis = axis_of(reduction_of(&c, a, n));
+            uint32_t axis = axis_reduced(reduction_of(&c, a, n));
             assert_true(kernel_support(&c, a, k, part, axis, &support));
             for (int t = 0; t < 4; t++) {
                 int64_t tiles = tiles_in_hulls(&c, n, axis, &sizes, &support, 16 << t);
@@ -529,8 +529,8 @@ others_have_none(void **state)
         uint32_t part = k->npart - 1;
         bool asked = !getenv("CASE") || !strcmp(getenv("CASE"), bare[i].name);
         if (asked &&
-            kernel_support(&c, a, k, part, axis_of(reduction_of(&c, a, k->part[part].nest)), &s) !=
-                bare[i].tight) {
+            kernel_support(&c, a, k, part, axis_reduced(reduction_of(&c, a, k->part[part].nest)),
+                           &s) != bare[i].tight) {
             fprintf(stderr, "%s: %s\n", bare[i].name,
                     bare[i].tight ? "no support" : "points would be left out");
             wrong++;
