@@ -478,6 +478,7 @@ parse_whole(KernelText *t)
         k->trips = expr_int(p->ctx, 1);
     if (!k->grain)
         k->grain = expr_int(p->ctx, 1);
+    kernel_take_names(p->ctx, t->arena, k);
     return kernel_check(p->ctx, k, DIAG_MODEL, loc);
 }
 

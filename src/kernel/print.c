@@ -115,13 +115,17 @@ printer_of(Ctx *c, Arena *scratch, const Kernel *k)
 }
 
 void
-kernel_take_names(Ctx *c, Kernel *k)
+kernel_take_names(Ctx *c, Arena *a, Kernel *k)
 {
     Arena *scratch = arena_child(c->arena);
     Printer p = printer_of(c, scratch, k);
+    Part *part = arena_copy(a, k->part, k->npart * sizeof *part);
 
     for (uint32_t i = 0; i < k->buffer.n; i++)
         k->buffer.at[i].name = p.slot[i];
+    for (uint32_t i = 0; i < k->npart; i++)
+        part[i].nest = nest_named(c, part[i].nest);
+    k->part = part;
     arena_free(scratch);
 }
 
