@@ -247,13 +247,31 @@ demand_types(const Graph *g, Arena *a, const Nest *n, const ValueId *in, const V
     }
 }
 
+/* What runs check anyway. */
+static KnownSizes
+known_sizes(const Graph *g, Arena *a)
+{
+    KnownSizes list = { 0 };
+
+    for (uint32_t i = 0; i < g->constraints.n; i++) {
+        const Constraint *k = &g->constraints.at[i];
+        bool both = k->rule == SIZES_BROADCAST, or_one = k->rule != SIZES_EQUAL;
+        const Expr *all = both ? expr_broadcast(g->ctx, k->a, k->b) : k->b;
+        VEC_PUSH(a, &list, ((KnownSize){ k->a, all, or_one }));
+        if (k->rule != SIZES_INTO)
+            VEC_PUSH(a, &list, ((KnownSize){ k->b, both ? all : k->a, or_one }));
+    }
+    return list;
+}
+
 NodeId
 graph_call_written_nest(Graph *g, const Nest *written, Loc loc, Sym origin, const ValueId *in,
                         const ValueId *out)
 {
     Arena *scratch = arena_child(g->ctx->arena);
     Demands demands = { 0 };
-    const Nest *n = nest_in_bounds(g->ctx, scratch, written, &demands);
+    KnownSizes known = known_sizes(g, scratch);
+    const Nest *n = nest_in_bounds(g->ctx, scratch, written, &known, &demands);
     NodeId id = n ? graph_call_nest(g, n, loc, origin, in, out) : 0;
 
     if (id)

@@ -30,6 +30,7 @@
 #include "text/printer.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const loop_word[] = {
@@ -38,29 +39,39 @@ static const char *const loop_word[] = {
 
 /* ---- symbols: names that nothing else may take ----------------------------------------------- */
 
+typedef struct {
+    Arena *arena;
+    Map *taken;
+    VEC(Sym) list;
+} Taken;
+
 static void
 take_symbol(void *user, Var v)
 {
-    if (v.kind == VAR_SYMBOL)
-        map_put(user, v.id, 1);
+    Taken *t = user;
+
+    if (v.kind != VAR_SYMBOL || map_get(t->taken, v.id, NULL))
+        return;
+    map_put(t->taken, v.id, 1);
+    VEC_PUSH(t->arena, &t->list, (Sym)(uintptr_t)v.id);
 }
 
 static void
-take_expr(Map *taken, const Expr *e)
+take_expr(Taken *taken, const Expr *e)
 {
     if (e)
         expr_vars(e, take_symbol, taken);
 }
 
 static void
-take_scalar(Map *taken, const Scalar *s)
+take_scalar(Taken *taken, const Scalar *s)
 {
     for (uint32_t i = 0; i < s->vars->n; i++)
         take_symbol(taken, s->vars->at[i]);
 }
 
 static void
-take_block(Map *taken, const Block *b)
+take_block(Taken *taken, const Block *b)
 {
     for (uint32_t i = 0; i < b->list.n; i++) {
         const Tree *t = b->list.at[i];
@@ -87,25 +98,47 @@ take_block(Map *taken, const Block *b)
     }
 }
 
+/* Symbols of the tree, or of those of variants. */
+static void
+take_tree(Taken *taken, const Kernel *k)
+{
+    take_expr(taken, k->trips);
+    take_expr(taken, k->grain);
+    take_block(taken, &k->tree);
+    for (uint32_t i = 0; i < k->nvariant; i++)
+        take_tree(taken, k->variant[i]);
+}
+
+/* The order of variables in an expression depends on the order in which they were named. */
+static int
+by_name(const void *a, const void *b)
+{
+    return strcmp(*(const Sym *)a, *(const Sym *)b);
+}
+
+/* extra: symbols that trees use and no type of an argument. */
 static Printer
-printer_of(Ctx *c, Arena *scratch, const Kernel *k)
+printer_of(Ctx *c, Arena *scratch, const Kernel *k, Taken *extra)
 {
     Printer p = { .ctx = c,
                   .scratch = scratch,
                   .nslot = k->buffer.n,
                   .taken = { .arena = scratch },
                   .let = { .arena = scratch } };
+    Taken taken = { .arena = scratch, .taken = &p.taken };
+    *extra = taken;
     uint8_t *lanes = NEW_ARRAY(scratch, uint8_t, k->buffer.n);
     p.slot = NEW_ARRAY(scratch, Sym, k->buffer.n);
     p.loop = NEW_ARRAY(scratch, Sym, k->nloop);
     for (uint32_t i = 0; i < k->buffer.n; i++)
         for (uint32_t d = 0; d < k->buffer.at[i].type->rank; d++) {
-            take_expr(&p.taken, k->buffer.at[i].type->dim[d]);
-            take_expr(&p.taken, k->buffer.at[i].within ? k->buffer.at[i].within->dim[d] : NULL);
+            take_expr(&taken, k->buffer.at[i].type->dim[d]);
+            take_expr(&taken, k->buffer.at[i].within ? k->buffer.at[i].within->dim[d] : NULL);
         }
+    take_tree(extra, k);
+    qsort(extra->list.at, extra->list.n, sizeof *extra->list.at, by_name);
     for (uint32_t i = 0; i < k->npart; i++)
-        nest_vars(k->part[i].nest, take_symbol, &p.taken);
-    take_block(&p.taken, &k->tree);
+        nest_vars(k->part[i].nest, take_symbol, &taken);
     for (uint32_t i = 0; i < k->buffer.n; i++) {
         p.slot[i] = printer_name(&p, k->buffer.at[i].name);
         lanes[i] = k->buffer.at[i].lanes ? k->buffer.at[i].lanes : 1;
@@ -118,7 +151,8 @@ void
 kernel_take_names(Ctx *c, Arena *a, Kernel *k)
 {
     Arena *scratch = arena_child(c->arena);
-    Printer p = printer_of(c, scratch, k);
+    Taken extra;
+    Printer p = printer_of(c, scratch, k, &extra);
     Part *part = arena_copy(a, k->part, k->npart * sizeof *part);
 
     for (uint32_t i = 0; i < k->buffer.n; i++)
@@ -367,7 +401,8 @@ static void
 print_variant(Ctx *c, Text *t, const Printer *around, const Kernel *v, int indent)
 {
     Arena *scratch = arena_child(c->arena);
-    Printer p = printer_of(c, scratch, v);
+    Taken extra;
+    Printer p = printer_of(c, scratch, v, &extra);
 
     for (uint32_t i = 0; i < v->nin + v->nout; i++)
         p.slot[i] = around->slot[i];
@@ -390,10 +425,16 @@ void
 kernel_print(Ctx *c, Text *t, const Kernel *k, int indent)
 {
     Arena *scratch = arena_child(c->arena);
-    Printer p = printer_of(c, scratch, k);
+    Taken extra;
+    Printer p = printer_of(c, scratch, k, &extra);
     text_indent(t, indent);
     text_add(t, "kernel ");
     text_name(t, k->name);
+    for (uint32_t i = 0; i < extra.list.n; i++) {
+        text_add(t, i ? ", " : "[");
+        print_word(t, extra.list.at[i]);
+    }
+    text_add(t, extra.list.n ? "]" : "");
     print_arguments(&p, t, k, 0, k->nin);
     text_add(t, " -> ");
     print_arguments(&p, t, k, k->nin, k->nout);

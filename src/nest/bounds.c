@@ -25,6 +25,7 @@ typedef struct {
     Ctx *c;
     Arena *a;
     const Nest *n;
+    const KnownSizes *known;
     Demands *demands;
     Ranges ranges;
     const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
@@ -262,11 +263,39 @@ is_inside(BoundsQuery *q, const ArmFacts *f, const Spot *p)
     return is_natural(q, f, p->index, 2) && is_natural(q, f, expr_offset(q->c, behind, -1), 2);
 }
 
+enum { MOST_KNOWN = 4 }; /* sizes in a row that an index is followed through; bounds work */
+
+/* Is i below the size, or below what the size is known to be; or i*min(size // 2, 1) where the size
+ * broadcasts to one that i is below? */
+static bool
+is_below(BoundsQuery *q, const Expr *i, const Expr *size, uint32_t most_steps)
+{
+    Ctx *c = q->c;
+    const Expr *one = expr_int(c, 1), *least, *most;
+
+    if (!i)
+        return false;
+    if (expr_region(c, i, q->n->naxis, q->lo, q->width, &least, &most) &&
+        expr_le(c, NULL, expr_int(c, 0), least) == YES &&
+        expr_le(c, NULL, expr_add(c, most, one), size) == YES)
+        return true;
+    const Expr *factor = expr_min(c, expr_div(c, size, expr_int(c, 2)), one),
+               *without = expr_exact_div(c, i, expr_simplify(c, NULL, factor));
+    for (uint32_t k = 0; most_steps && k < q->known->n; k++) {
+        const KnownSize *s = &q->known->at[k];
+        if (expr_eq(c, NULL, s->own, size) == YES &&
+            is_below(q, s->or_one ? without : i, s->all, most_steps - 1))
+            return true;
+    }
+    return false;
+}
+
 /* Is the index inside, by proof or by a demand? */
 static bool
 is_settled(BoundsQuery *q, const ArmFacts *f, const Spot *p, AxisSet axes)
 {
     return expr_uses_kind(p->index, VAR_COMPUTED) || is_inside(q, f, p) ||
+           (q->box && q->known->n && is_below(q, p->index, p->dim, MOST_KNOWN)) ||
            (!f && demand_inside(q, p, axes));
 }
 
@@ -432,9 +461,9 @@ with_checks(BoundsQuery *q, const uint64_t *loose)
 }
 
 const Nest *
-nest_in_bounds(Ctx *c, Arena *a, const Nest *n, Demands *demands)
+nest_in_bounds(Ctx *c, Arena *a, const Nest *n, const KnownSizes *known, Demands *demands)
 {
-    BoundsQuery q = { .c = c, .a = a, .n = n, .demands = demands };
+    BoundsQuery q = { .c = c, .a = a, .n = n, .known = known, .demands = demands };
     AccessVisit v = { &q, NULL, ~nest_axes_of_kind(n, AXIS_REDUCE) };
     uint64_t *loose = NEW_ARRAY(a, uint64_t, n->nwrite), any = 0;
 

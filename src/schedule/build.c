@@ -11,9 +11,18 @@ parts_as_they_lie(Ctx *c, Arena *a, Kernel *k, const Program *program, const cha
         const Step *s = &program->step.at[i];
         if (s->verb != VERB_lay)
             continue;
-        for (uint32_t b = 0; b < k->nin; b++)
-            if (k->buffer.at[b].name == s->subject)
-                k->buffer.at[b].format = s->format;
+        for (uint32_t b = 0; b < k->nin; b++) {
+            if (k->buffer.at[b].name != s->subject)
+                continue;
+            k->buffer.at[b].format = s->format;
+            for (uint32_t d = 0; d < s->format->npart; d++)
+                if (s->format->part[d].dim >= k->buffer.at[b].type->rank) {
+                    *why = arena_printf(a, "%s has rank %u, its format names dimension %u",
+                                        s->subject, k->buffer.at[b].type->rank,
+                                        s->format->part[d].dim);
+                    return NULL;
+                }
+        }
     }
     Part *part = arena_copy(a, k->part, k->npart * sizeof *part);
     for (uint32_t i = 0; i < k->npart; i++)

@@ -209,7 +209,7 @@ walk_begin(FormatWalk *w, const Format *f, const Type *t, int64_t *room)
 int64_t
 format_slices(const Format *f, const Type *t, int64_t *bytes)
 {
-    int64_t room[2 * f->npart];
+    int64_t room[2 * FORMAT_MAX_PARTS];
     FormatWalk w;
 
     if (!walk_begin(&w, f, t, room) || !w.count)
@@ -223,7 +223,7 @@ bool
 format_apply_slices(const Format *f, const Type *t, const void *from, void *to, int64_t first,
                     int64_t end)
 {
-    int64_t room[2 * f->npart];
+    int64_t room[2 * FORMAT_MAX_PARTS];
     FormatWalk w;
 
     if (!walk_begin(&w, f, t, room))

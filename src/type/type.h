@@ -64,6 +64,7 @@ typedef struct {
     uint8_t dim;
     int64_t div, mod;
 } FormatPart;
+#define FORMAT_MAX_PARTS (2 * TN_MAX_RANK + 8) /* limit of texts: physical dimensions */
 typedef struct Format {
     uint32_t npart;
     const FormatPart *part;

@@ -288,6 +288,8 @@ static const Refusal refusals[] = {
       "there is no loop h; there are i, j, q" },
     { "parts of a format", EXACT_MATMUL, "lay x as [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]",
       "its text does not parse" },
+    { "dimension of a format", EXACT_MATMUL, "lay x as [0, 7]",
+      "x has rank 2, its format names dimension 7" },
     { "not exact", EXACT_MATMUL, "split i by 4 -> a b exact",
       "i is not known to be a multiple of 4" },
     /* 2^64 + 3 * 2^32 trips: what is left of them in 64 bits is a multiple of 3. */
