@@ -292,8 +292,8 @@ read_call(GraphParser *r, Loc loc, Definitions *result)
                            k->nin, k->nout, in.n, result->n);
     if (!read_all_typed(r, result, "a kernel") || !check_symbols(r, &in, result, NULL, k))
         return false;
-    return graph_call_kernel(r->g, k, loc, origin, in.at,
-                             read_define_results(r, result->n, result->at));
+    return (r->block ? graph_call_kernel : graph_call_written_kernel)(
+        r->g, k, loc, origin, in.at, read_define_results(r, result->n, result->at));
 }
 
 /* Definitions, `=`, then a constant or a call. */

@@ -5,8 +5,8 @@
  * A proof settles most accesses: by the ranges of axes, and in the arm of a select by its
  * condition. If sizes decide, as above, the region of the access gives a demand, here m + 199 <= n,
  * which is checked once when the program begins. If the region is larger than what is accessed, or
- * under a condition that proves nothing, the access itself is checked, like an index `at`. An index
- * computed from data stays unchecked: its author writes `at`.
+ * under a condition that proves nothing, or the index is computed from data, the access itself is
+ * checked, like an index `at`; one that is computed of `at`s may be proved.
  */
 #include "nest/internal.h"
 #include "nest/walk.h"
@@ -255,12 +255,39 @@ is_natural(BoundsQuery *q, const ArmFacts *f, const Expr *e, int most)
     return false;
 }
 
+typedef struct {
+    BoundsQuery *q;
+    VEC(Range) range;
+} KnownRanges;
+
+/* at(v, n) is from 0 to n - 1. */
+static void
+add_range(void *user, Var v)
+{
+    KnownRanges *k = user;
+    const Scalar *s = v.kind == VAR_COMPUTED ? computed_scalar(v) : NULL;
+
+    if (s && s->op == S_AT)
+        VEC_PUSH(k->q->a, &k->range, ((Range){ v, expr_int(k->q->c, 0), s->u.index }));
+}
+
 static bool
 is_inside(BoundsQuery *q, const ArmFacts *f, const Spot *p)
 {
     const Expr *behind = expr_sub(q->c, p->dim, p->index);
+    const Ranges axes = q->ranges;
+    KnownRanges k = { .q = q };
 
-    return is_natural(q, f, p->index, 2) && is_natural(q, f, expr_offset(q->c, behind, -1), 2);
+    if (expr_uses_kind(p->index, VAR_COMPUTED)) {
+        for (uint32_t i = 0; i < axes.n; i++)
+            VEC_PUSH(q->a, &k.range, axes.at[i]);
+        expr_vars(p->index, add_range, &k);
+        q->ranges = (Ranges){ k.range.at, k.range.n };
+    }
+    bool inside =
+        is_natural(q, f, p->index, 2) && is_natural(q, f, expr_offset(q->c, behind, -1), 2);
+    q->ranges = axes;
+    return inside;
 }
 
 enum { MOST_KNOWN = 4 }; /* sizes in a row that an index is followed through; bounds work */
@@ -294,9 +321,10 @@ is_below(BoundsQuery *q, const Expr *i, const Expr *size, uint32_t most_steps)
 static bool
 is_settled(BoundsQuery *q, const ArmFacts *f, const Spot *p, AxisSet axes)
 {
-    return expr_uses_kind(p->index, VAR_COMPUTED) || is_inside(q, f, p) ||
-           (q->box && q->known->n && is_below(q, p->index, p->dim, MOST_KNOWN)) ||
-           (!f && demand_inside(q, p, axes));
+    return is_inside(q, f, p) ||
+           (!expr_uses_kind(p->index, VAR_COMPUTED) &&
+            ((q->box && q->known->n && is_below(q, p->index, p->dim, MOST_KNOWN)) ||
+             (!f && demand_inside(q, p, axes))));
 }
 
 /* ---- the accesses ---------------------------------------------------------------------------- */
@@ -316,8 +344,7 @@ visit_load(const AccessVisit *v, const Scalar *s)
     map_get(&v->q->loose, MAP_PTR(s), &loose);
     for (uint32_t d = 0; d < s->u.load.rank; d++) {
         Spot p = spot_of(v->q->c, param, s->u.load.at[d], d, "read");
-        bool far = v->q->visits > MOST_VISITS && !expr_uses_kind(p.index, VAR_COMPUTED);
-        if (far || !is_settled(v->q, v->facts, &p, v->axes))
+        if (v->q->visits > MOST_VISITS || !is_settled(v->q, v->facts, &p, v->axes))
             loose |= (uint64_t)1 << d;
     }
     if (loose)
