@@ -91,8 +91,7 @@ read_definition(GraphParser *r, Definition *d, bool typed)
         return parse_error(&r->p, "%%%s would be %s, more than any memory holds", d->name,
                            type_str(r->g->ctx, d->type));
     d->format = NULL;
-    return !parse_accept(&r->p, "as") ||
-           (d->format = parse_format(&r->p, d->type->rank, FORMAT_MAX_PARTS)) != NULL;
+    return !parse_accept(&r->p, "as") || (d->format = parse_format(&r->p, d->type)) != NULL;
 }
 
 ValueId

@@ -253,6 +253,7 @@ void kernel_print(Ctx *c, Text *t, const Kernel *k, int indent);
 /* Gives its buffers, and the parameters and axes of its parts, the names that its text prints:
  * schedules refer to them. */
 void kernel_take_names(Ctx *c, Arena *a, Kernel *k);
+#define KERNEL_MAX_COPIES (1 << 14) /* limit: of a statement that loops write out */
 Kernel *kernel_parse(Parse *p, Arena *a);
 /* Every variable bound, every buffer declared before use, indices of the right rank, types and
  * lanes agree, register indices constant after unrolling, no allocation inside a serial loop of

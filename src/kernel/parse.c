@@ -66,7 +66,7 @@ parse_buffer(KernelText *t, Space space, uint32_t *id)
         return false;
     const Type *type = parse_type_in(s, &lanes), *within = NULL;
     if (!type || (parse_accept(p, "in") && !(within = parse_within(t, type, space))) ||
-        (parse_accept(p, "as") && !(format = parse_format(p, type->rank, FORMAT_MAX_PARTS))))
+        (parse_accept(p, "as") && !(format = parse_format(p, type))))
         return false;
     kernel_buffer(p->ctx, t->arena, t->k, name, type, space, lanes);
     t->k->buffer.at[*id].format = format;

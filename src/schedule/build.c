@@ -15,13 +15,13 @@ parts_as_they_lie(Ctx *c, Arena *a, Kernel *k, const Program *program, const cha
             if (k->buffer.at[b].name != s->subject)
                 continue;
             k->buffer.at[b].format = s->format;
-            for (uint32_t d = 0; d < s->format->npart; d++)
-                if (s->format->part[d].dim >= k->buffer.at[b].type->rank) {
-                    *why = arena_printf(a, "%s has rank %u, its format names dimension %u",
-                                        s->subject, k->buffer.at[b].type->rank,
-                                        s->format->part[d].dim);
-                    return NULL;
-                }
+            if (!format_is_complete(s->format, k->buffer.at[b].type->rank)) {
+                *why = arena_printf(a,
+                                    "this is no format of %s, which has rank %u: each element "
+                                    "needs a place of its own",
+                                    s->subject, k->buffer.at[b].type->rank);
+                return NULL;
+            }
         }
     }
     Part *part = arena_copy(a, k->part, k->npart * sizeof *part);

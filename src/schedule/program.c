@@ -205,9 +205,7 @@ parse_argument(Line *l, const FormWord *f, Step *s)
                parse_error(&l->p, "%s: a word such as %s is expected here", verb_name[s->verb],
                            s->verb == VERB_run ? "serial, unroll, vector or parallel"
                                                : "reg or scratch");
-    case 'F':
-        l->p.end = l->end;
-        return (s->format = parse_format(&l->p, TN_MAX_RANK, TN_MAX_RANK)) != NULL;
+    case 'F': l->p.end = l->end; return (s->format = parse_format(&l->p, NULL)) != NULL;
     case 'A':
         while (peek_word(l) && !(l->p.s[0] == '-' && l->p.s[1] == '>')) {
             const char *before = l->p.s;

@@ -164,8 +164,9 @@ parse_lanes_dtype(Parse *p, uint32_t *lanes)
 }
 
 const Format *
-parse_format(Parse *p, uint32_t rank, uint32_t most)
+parse_format(Parse *p, const Type *of)
 {
+    uint32_t rank = of ? of->rank : TN_MAX_RANK, most = of ? FORMAT_MAX_PARTS : TN_MAX_RANK;
     Arena *a = p->ctx->arena;
     VEC(FormatPart) part = { 0 };
 
@@ -187,6 +188,13 @@ parse_format(Parse *p, uint32_t rank, uint32_t most)
         VEC_PUSH(a, &part, ((FormatPart){ (uint8_t)dim, div, mod }));
     }
     const Format f = { part.n, part.at };
+    if (of && !format_is_complete(&f, rank)) {
+        parse_error(p,
+                    "this is no format of rank %u: each element needs a place of its own, as in "
+                    "[0/16, 1, 0%%16]",
+                    rank);
+        return NULL;
+    }
     return parse_expect(p, "]") ? arena_copy(a, &f, sizeof f) : NULL;
 }
 

@@ -64,8 +64,8 @@ bool parse_symbol(Parse *p);
 /* The same with that word; false, and prints nothing: only the default range from 0 is known. */
 bool symbol_print(Ctx *c, Text *t, Var symbol);
 const Type *parse_type(Parse *p); /* f32[batch, 3] */
-/* [0/14, 1, 0%14], of a tensor of that rank, at most so many parts; NULL reported */
-const Format *parse_format(Parse *p, uint32_t rank, uint32_t most);
+/* [0/14, 1, 0%14], of that type, or of any: NULL; NULL reported */
+const Format *parse_format(Parse *p, const Type *of);
 bool parse_end(Parse *p); /* is only white space left? */
 /* Is it a word of the texts of nests, kernels or schedules? */
 bool word_is_reserved(const char *s);

@@ -22,6 +22,28 @@ format_same(const Format *a, const Format *b)
     return true;
 }
 
+bool
+format_is_complete(const Format *f, uint32_t rank)
+{
+    uint32_t used = 0;
+
+    for (uint32_t d = 0; d < rank; d++) {
+        int64_t reached = 1; /* 0: the last part of the dimension was seen */
+        while (reached) {
+            uint32_t p = 0;
+            while (p < f->npart && (f->part[p].dim != d || f->part[p].div != reached))
+                p++;
+            if (p == f->npart ||
+                (f->part[p].mod && mul_overflows(reached, f->part[p].mod, &reached)))
+                return false;
+            reached = f->part[p].mod ? reached : 0;
+            if (++used > f->npart)
+                return false;
+        }
+    }
+    return used == f->npart;
+}
+
 const Expr *
 format_extent(Ctx *c, const Format *f, const Type *t, uint32_t p)
 {
