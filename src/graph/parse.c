@@ -248,7 +248,7 @@ check_symbols(GraphParser *r, const Values *in, const Definitions *result, const
             type_vars(result->at[i].type, know_symbol, &s);
     for (uint32_t i = 0; n && i < n->nin + n->nout; i++)
         type_vars(n->param[i].type, seek_symbol, &s);
-    for (uint32_t i = 0; k && i < k->buffer.n; i++)
+    for (uint32_t i = 0; k && i < k->nin + k->nout; i++)
         /* the tensor around it has symbols too, which are known */
         type_vars(k->buffer.at[i].type, seek_symbol, &s);
     return !s.stray ||

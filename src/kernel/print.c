@@ -130,11 +130,14 @@ printer_of(Ctx *c, Arena *scratch, const Kernel *k, Taken *extra)
     uint8_t *lanes = NEW_ARRAY(scratch, uint8_t, k->buffer.n);
     p.slot = NEW_ARRAY(scratch, Sym, k->buffer.n);
     p.loop = NEW_ARRAY(scratch, Sym, k->nloop);
-    for (uint32_t i = 0; i < k->buffer.n; i++)
-        for (uint32_t d = 0; d < k->buffer.at[i].type->rank; d++) {
-            take_expr(&taken, k->buffer.at[i].type->dim[d]);
-            take_expr(&taken, k->buffer.at[i].within ? k->buffer.at[i].within->dim[d] : NULL);
+    for (uint32_t i = 0; i < k->buffer.n; i++) {
+        const Buffer *b = &k->buffer.at[i];
+        bool in_tree = b->space == SPACE_SCRATCH || b->space == SPACE_REGISTER;
+        for (uint32_t d = 0; d < b->type->rank; d++) {
+            take_expr(in_tree ? extra : &taken, b->type->dim[d]);
+            take_expr(&taken, b->within ? b->within->dim[d] : NULL);
         }
+    }
     take_tree(extra, k);
     qsort(extra->list.at, extra->list.n, sizeof *extra->list.at, by_name);
     for (uint32_t i = 0; i < k->npart; i++)

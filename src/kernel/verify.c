@@ -191,12 +191,13 @@ check_loop(KernelCheck *k, const Tree *t, bool top)
     bool unrolled = kind == LOOP_UNROLLED;
     REQUIRE(k, 7, !unrolled || (is_constant(k, t->u.loop.begin) && is_constant(k, t->u.loop.end)),
             "unrolled loop %s has no constant bounds", t->u.loop.name);
-    int64_t begin = 0, end = 1, around = k->copies;
+    int64_t begin, end, trips, around = k->copies;
     if (unrolled && expr_const(t->u.loop.begin, &begin) && expr_const(t->u.loop.end, &end) &&
-        (end > begin ? (end - begin - 1) / t->u.loop.step : 0) >= KERNEL_MAX_COPIES / around)
-        k->copies = 0;
-    else if (unrolled && end > begin)
-        k->copies *= (end - begin - 1) / t->u.loop.step + 1;
+        end > begin) {
+        bool over = __builtin_sub_overflow(end - 1, begin, &trips);
+        trips = trips / t->u.loop.step + 1;
+        k->copies = over || trips > KERNEL_MAX_COPIES / around ? 0 : around * trips;
+    }
     REQUIRE(k, 7, k->copies > 0, "unrolled loop %s writes out its body more than %d times",
             t->u.loop.name, KERNEL_MAX_COPIES);
     k->var[var] = unrolled ? VAR_CONSTANT : VAR_VARYING;

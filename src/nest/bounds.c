@@ -194,17 +194,25 @@ demand_inside(BoundsQuery *q, const Spot *p, AxisSet axes)
 
 /* ---- what conditions say --------------------------------------------------------------------- */
 
+/* An integer of a comparison: an index, or computed from data; NULL: neither. */
+static const Expr *
+compared(Ctx *c, const Scalar *s)
+{
+    const Scalar *choice = NULL;
+    const Expr *e = scalar_as_expr(c, s, &choice);
+
+    return e || s->dtype != DT_I64 || s->lanes != 1 ? e : expr_computed(c, s);
+}
+
 /* Expressions that are >= 0 where the comparison holds, or where it does not. */
 static void
 facts_of(BoundsQuery *q, const Scalar *cond, bool holds, ArmFacts *f)
 {
-    const Scalar *choice = NULL;
     Ctx *c = q->c;
 
     if (cond->op < S_EQ || cond->op > S_GE)
         return;
-    const Expr *x = scalar_as_expr(c, cond->arg[0], &choice),
-               *y = x ? scalar_as_expr(c, cond->arg[1], &choice) : NULL;
+    const Expr *x = compared(c, cond->arg[0]), *y = x ? compared(c, cond->arg[1]) : NULL;
     if (!x || !y)
         return;
     const Expr *up = expr_sub(c, y, x), *down = expr_sub(c, x, y);

@@ -247,6 +247,11 @@ call_op(Scope *s, ScalarOp op, Operand *v)
     for (uint32_t i = 0; i < n; i++)
         if ((i && !parse_expect(s->p, ",")) || !scalar_body(s, &a[i]))
             return false;
+    while ((op == S_MIN || op == S_MAX) && parse_accept(s->p, ",")) {
+        if (!operand_apply(s, op, a, n, v) || !scalar_body(s, &a[1]))
+            return false;
+        a[0] = *v;
+    }
     if (!parse_expect(s->p, ")"))
         return false;
     s->mark = before;

@@ -6,6 +6,7 @@
  */
 #include "text/printer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void
@@ -14,6 +15,12 @@ note_symbol(void *user, Var v)
     Map *symbols = user;
     if (v.kind == VAR_SYMBOL)
         map_put(symbols, v.id, 1);
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+    return strcmp(*(const Sym *)a, *(const Sym *)b);
 }
 
 typedef struct {
@@ -47,6 +54,8 @@ collect_symbols(const Nest *n, ExtraSymbols *s)
         for (uint32_t i = 0; i < n->write[w].value->vars->n; i++)
             note_extra(s, n->write[w].value->vars->at[i]);
     }
+    /* the order of variables in an expression depends on the order in which they were named */
+    qsort(s->extra.at, s->extra.n, sizeof *s->extra.at, by_name);
 }
 
 static void

@@ -27,9 +27,11 @@ def compile_to(model, folder, *options):
 
 
 def lines(path):
-    """Without comments, names of the files of weights, and what is required for nests."""
+    """Without comments, names of the files of weights, ranges of symbols (all that is required is known when a text begins),
+    and what is required for nests."""
     text = [re.sub(r'(= const )(file "[^"]*" \d+|elided \w+)', r"\1", line) for line in path.read_text().splitlines() if not line.startswith(";")]
-    return [line for line in text if not re.match(r' *require .* "(nest|kernel) [^ ]*: .*" ""$', line)]
+    text = [re.sub(r'^( *symbol ("[^"]*"|\w+)) from \d+( to \d+)?', r"\1", line) for line in text]
+    return [line for line in text if not re.match(r' *symbol ("[^"]*"|\w+)$| *require .* "(nest|kernel) [^ ]*: .*" ""$', line)]
 
 
 def printed(dump, folder):
