@@ -15,7 +15,7 @@ parts_as_they_lie(Ctx *c, Arena *a, Kernel *k, const Program *program, const cha
             if (k->buffer.at[b].name != s->subject)
                 continue;
             k->buffer.at[b].format = s->format;
-            if (!format_is_complete(s->format, k->buffer.at[b].type->rank)) {
+            if (!format_is_complete(s->format, k->buffer.at[b].type)) {
                 *why = arena_printf(a,
                                     "this is no format of %s, which has rank %u: each element "
                                     "needs a place of its own",

@@ -188,7 +188,7 @@ parse_format(Parse *p, const Type *of)
         VEC_PUSH(a, &part, ((FormatPart){ (uint8_t)dim, div, mod }));
     }
     const Format f = { part.n, part.at };
-    if (of && !format_is_complete(&f, rank)) {
+    if (of && !format_is_complete(&f, of)) {
         parse_error(p,
                     "this is no format of rank %u: each element needs a place of its own, as in "
                     "[0/16, 1, 0%%16]",

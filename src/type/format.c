@@ -23,16 +23,18 @@ format_same(const Format *a, const Format *b)
 }
 
 bool
-format_is_complete(const Format *f, uint32_t rank)
+format_is_complete(const Format *f, const Type *t)
 {
     uint32_t used = 0;
 
-    for (uint32_t d = 0; d < rank; d++) {
+    for (uint32_t d = 0; d < t->rank; d++) {
         int64_t reached = 1; /* 0: the last part of the dimension was seen */
         while (reached) {
             uint32_t p = 0;
             while (p < f->npart && (f->part[p].dim != d || f->part[p].div != reached))
                 p++;
+            if (p == f->npart && expr_or(t->dim[d], INT64_MAX) <= reached)
+                break;
             if (p == f->npart ||
                 (f->part[p].mod && mul_overflows(reached, f->part[p].mod, &reached)))
                 return false;

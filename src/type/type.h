@@ -71,9 +71,10 @@ typedef struct Format {
 } Format;
 
 bool format_same(const Format *a, const Format *b);
-/* Has each element of a tensor of that rank a place of its own: do the parts of each dimension, from
- * the least divisor on, take up where the one before ends? */
-bool format_is_complete(const Format *f, uint32_t rank);
+/* Has each element of a tensor of that type a place of its own: do the parts of each dimension, from
+ * the least divisor on, take up where the one before ends? No part is needed beyond the
+ * extent. */
+bool format_is_complete(const Format *f, const Type *t);
 const Expr *format_extent(Ctx *c, const Format *f, const Type *t, uint32_t p);
 /* elements, padding included */
 const Expr *format_count(Ctx *c, const Format *f, const Type *t);
