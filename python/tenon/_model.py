@@ -229,6 +229,8 @@ def _arguments(
 
 def _listed(requests: Iterable[Any], by: str) -> list[Any]:
     """Requests as a list: they are gone through more than once, which a generator is not."""
+    if type(requests) is list:               # at once: a single request is about as short as this
+        return requests
     if isinstance(requests, (Mapping, str, bytes)) or not isinstance(requests, Iterable):
         raise _native.UsageError(
             f"{by} takes a list of requests, {type(requests).__name__} is given; of one request it "
@@ -355,9 +357,9 @@ class Session(_native.Session):
                 given.append(self._arguments(inputs))
             except Exception as e:
                 given.append(e)
-        made = iter(self._run_many([g for g in given if not isinstance(g, Exception)]))
-        answers = (g if isinstance(g, Exception) else next(made) for g in given)
-        return [one if isinstance(one, Exception) else _shown(self._names, one) for one in answers]
+        made = iter(self._run_many([g for g in given if type(g) is tuple]))
+        answers = [next(made) if type(g) is tuple else g for g in given]
+        return [_shown(self._names, one) if type(one) is tuple else one for one in answers]
 
     @property
     def policy(self) -> str | None:

@@ -122,6 +122,8 @@ begin(Batching *b, const Graph *g)
     b->input = NEW_ARRAY(b->a, uint32_t, b->nvalue);
     b->several = NEW_ARRAY(b->a, bool, b->nvalue);
     b->last = NEW_ARRAY(b->a, bool, b->nvalue);
+    b->split = NEW_ARRAY(b->a, bool, b->nvalue);
+    b->element = NEW_ARRAY(b->a, bool, b->nvalue);
     b->needed = NEW_ARRAY(b->a, bool, b->nvalue);
     b->made = NEW(b->to, Batch);
     Var *instances = &b->made->instances, *rows = &b->made->rows;

@@ -7,7 +7,8 @@
  *                that reads it computes it
  *     host       integers computed from a request's own, which control reads, and elements of an
  *                input that such integers select: computed during control
- *     row        everything else: a row of a pool, computed in a block
+ *     row        everything else: a row of a pool, computed in a block; or several, if only its
+ *                outermost elements are read (split.c)
  *
  * All other sizes follow from those of a request's inputs, so requests of equal sizes share pools
  * and blocks.

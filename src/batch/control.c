@@ -297,13 +297,13 @@ is_true(const Graph *g, ValueId v)
     return g->value.at[v].data && *(const uint8_t *)g->value.at[v].data;
 }
 
-/* A loop that is being written. Slots: of the current and the next carried values, and of the lists
- * of stacked values. going: the slot of the condition, -1: always true. */
+/* A loop that is being written. Slots: of the carried values, and of the lists of stacked values.
+ * going: the slot of the condition, -1: always true. */
 typedef struct {
     const Graph *g, *body;
     const Node *n;
     uint32_t carried, stacked;
-    int32_t *now, *next, *list, *out; /* out: of the body's outputs */
+    int32_t *now, *list, *out; /* out: of the body's outputs */
     int32_t counter, going;
     /* begins: the first iteration is not tested; ends: an iteration may end the loop */
     bool begins, ends;
@@ -320,7 +320,6 @@ new_loop(ControlCode *k, const Graph *g, const Node *n)
 
     l.stacked = n->out.count - l.carried;
     l.now = NEW_ARRAY(a, int32_t, l.carried + 1);
-    l.next = NEW_ARRAY(a, int32_t, l.carried + 1);
     l.list = NEW_ARRAY(a, int32_t, l.stacked + 1);
     l.out = NEW_ARRAY(a, int32_t, body->output.n + 1);
     l.begins = !go || is_true(g, go);
@@ -347,7 +346,6 @@ begin_loop(ControlCode *k, const LoopCode *l)
     for (uint32_t i = 0; i < l->carried; i++) {
         bool is_inline = batch_is_inline(k->b, l->body, l->body->input.at[2 + i]);
         l->now[i] = batch_new_slot(k, is_inline);
-        l->next[i] = batch_new_slot(k, is_inline);
         ValueId v = node_in(g, n, 2 + i);
         batch_move(k, l->now[i], batch_slot_of(k, g, v), g, v);
     }
@@ -416,6 +414,28 @@ put_rebind(ControlCode *k, const LoopCode *l)
     put_update(k, end_update(&rebind));
 }
 
+/* All carried values at once: one that becomes the previous value of another, which is copied
+ * before, goes through a slot of its own. */
+static void
+carry(ControlCode *k, const LoopCode *l)
+{
+    const ValueId *out = l->body->output.at;
+    int32_t *from = NEW_ARRAY(k->b->a, int32_t, l->carried + 1);
+
+    for (uint32_t i = 0; i < l->carried; i++) {
+        from[i] = l->out[1 + i];
+        for (uint32_t j = 0; j < i; j++)
+            if (from[i] == l->now[j]) {
+                from[i] = batch_new_slot(k, l->now[i] < 0);
+                batch_move(k, from[i], l->out[1 + i], l->body, out[1 + i]);
+                break;
+            }
+    }
+    for (uint32_t i = 0; i < l->carried; i++)
+        if (from[i] != l->now[i])
+            batch_move(k, l->now[i], from[i], l->body, out[1 + i]);
+}
+
 static void
 end_turn(ControlCode *k, const LoopCode *l)
 {
@@ -423,16 +443,12 @@ end_turn(ControlCode *k, const LoopCode *l)
 
     if (l->ends) /* first, since it may be a carried value */
         batch_move(k, l->going, l->out[0], l->body, out[0]);
-    for (uint32_t i = 0; i < l->carried; i++)
-        batch_move(k, l->next[i], l->out[1 + i], l->body, out[1 + i]);
     for (uint32_t i = 0; i < l->stacked; i++) {
         ValueId v = out[1 + l->carried + i];
         int32_t row = given_as(k, false, l->out[1 + l->carried + i], l->body, v);
         put2(k, BATCH_ADD, l->list[i], row);
     }
-    /* all at once: one may be the previous value of another */
-    for (uint32_t i = 0; i < l->carried; i++)
-        batch_move(k, l->now[i], l->next[i], l->body, out[1 + i]);
+    carry(k, l);
     put_results(k, l->g, l->n, l->body, l->carried, l->stacked, 1);
     put_rebind(k, l);
 }
@@ -459,6 +475,13 @@ put_loop_sizes(ControlCode *k, const LoopCode *l)
 }
 
 static void
+put_drop(ControlCode *k, int32_t slot)
+{
+    batch_put(k, BATCH_DROP);
+    batch_put(k, slot);
+}
+
+static void
 put_loop_results(ControlCode *k, const LoopCode *l)
 {
     for (uint32_t i = 0; i < l->n->out.count; i++) {
@@ -470,6 +493,26 @@ put_loop_results(ControlCode *k, const LoopCode *l)
         int32_t slot = batch_fresh_slot(k, l->g, v, false);
         put2(k, BATCH_STACK, slot, batch_type_of(k->b, l->g, v));
         batch_put(k, l->list[i - l->carried]);
+        put_drop(k, l->list[i - l->carried]);
+    }
+}
+
+/* Rows that the loop was the last to read: they need no memory beside those of what follows. */
+static void
+drop_captured(ControlCode *k, const Graph *g, NodeId id, const Users *users, const bool *output)
+{
+    const Node *n = &g->node.at[id];
+
+    for (uint32_t i = 2 + n->ncarried; i < n->in.count; i++) {
+        ValueId v = node_in(g, n, i);
+        int32_t slot = k->slot[batch_value(k->b, g, v)];
+        /* others have slots that may be those of other values, too */
+        bool last = slot >= 0 && !output[v] && g->value.at[v].def &&
+                    g->node.at[g->value.at[v].def].callee == CALL_NEST;
+        for (uint32_t u = users->first[v]; u < users->first[v + 1]; u++)
+            last = last && users->node[u] <= id && g->node.at[users->node[u]].callee != CALL_MATCH;
+        if (last)
+            put_drop(k, slot);
     }
 }
 
@@ -575,6 +618,8 @@ write_graph(ControlCode *k, const Graph *g, int32_t *out)
         }
         batch_end_segment(k, &s);
         write_node(k, g, id);
+        if (g->node.at[id].callee == CALL_LOOP && k->ok)
+            drop_captured(k, g, id, &s.users, s.output);
         if (g->node.at[id].nfresh && k->ok)
             put_checks(k, g, &definer, id);
     }

@@ -16,7 +16,11 @@
  * later block of a smaller key if no user is in a block before that.
  *
  * If heavy nests have the key of the complete segment, or there are none, the segment is one block.
- * Keys affect only what runs together, never results.
+ *
+ * Nests of a block that have nothing to do with each other become blocks of their own: together
+ * they would all wait for the deepest row that any of them reads.
+ *
+ * Blocks affect only what runs together, never results.
  *
  * Cost     O(blocks * classes * (nests + edges)).
  */
@@ -263,6 +267,55 @@ find_classes(Grouping *x, const Batching *b)
     return true;
 }
 
+/* ---- nests that have nothing in common ------------------------------------------------------- */
+
+static uint32_t
+root_of(uint32_t *to, uint32_t i)
+{
+    while (to[i] != i)
+        i = to[i] = to[to[i]];
+    return i;
+}
+
+/* Nests of a block that read or make a common value stay in one block. Constants are no reason to:
+ * each block has its own. The number of blocks. */
+static uint32_t
+separate(Grouping *x, const Batching *b, uint32_t ngroup)
+{
+    const bool *shared = b->shared + batch_run_of(b, x->g)->first;
+    uint32_t *to = NEW_ARRAY(b->a, uint32_t, x->n + 1), *number = NEW_ARRAY(b->a, uint32_t, x->n),
+             *block = NEW_ARRAY(b->a, uint32_t, x->g->value.n),    /* that last had a value … */
+                 *nest = NEW_ARRAY(b->a, uint32_t, x->g->value.n), /* … and its last nest with it */
+        count = 0;
+
+    for (uint32_t j = 1; j <= ngroup; j++)
+        for (uint32_t i = 0; i < x->n; i++) {
+            const Node *n = &x->g->node.at[x->node[i]];
+            if (x->group[i] != j)
+                continue;
+            to[i] = i;
+            for (uint32_t k = 0; k < n->in.count + n->out.count; k++) {
+                ValueId v =
+                    k < n->in.count ? node_in(x->g, n, k) : node_out(x->g, n, k - n->in.count);
+                if (shared[v] && !x->g->value.at[v].def)
+                    continue;
+                if (block[v] == j)
+                    to[root_of(to, i)] = root_of(to, nest[v]);
+                block[v] = j;
+                nest[v] = i;
+            }
+        }
+    for (uint32_t j = 1; j <= ngroup; j++)
+        for (uint32_t i = 0; i < x->n; i++)
+            if (x->group[i] == j) {
+                uint32_t *at = &number[root_of(to, i)];
+                *at = *at ? *at : ++count;
+            }
+    for (uint32_t i = 0; i < x->n; i++)
+        x->group[i] = number[root_of(to, i)];
+    return count;
+}
+
 uint32_t
 batch_group(const Batching *b, const SizeKeys *keys, const Users *users, const NodeId *node,
             uint32_t n, uint32_t *group)
@@ -279,10 +332,10 @@ batch_group(const Batching *b, const SizeKeys *keys, const Users *users, const N
     if (!find_classes(&x, b)) {
         for (uint32_t i = 0; i < n; i++)
             group[i] = 1;
-        return n > 0;
+        return separate(&x, b, n > 0);
     }
     for (uint32_t left = n; left > 0;)
         left -= next_group(&x, b->a);
     move_later(&x, users);
-    return x.class_of.n;
+    return separate(&x, b, x.class_of.n);
 }

@@ -27,6 +27,8 @@ typedef struct {
     BatchConstant *constant;     /* the constant that it always is */
     uint32_t *input;             /* the input of the model that it always is, from 1; 0: none */
     bool *last;                  /* only results depend on it */
+    bool *split;                 /* only its outermost elements are read, as rows … */
+    bool *element;               /* … and it is such an element, which control finds */
     Batch *made;                 /* the result */
     VEC(const Graph *) function; /* of each of its functions */
     VEC(Region) region;
@@ -59,6 +61,10 @@ const Expr *batch_resolved(const Batching *b, const Expr *e);
 
 /* All facts about values. */
 void batch_find_values(Batching *b);
+/* Finds split values, and their elements (split.c). A nest that computes an element has two inputs:
+ * the split value, and the index. */
+enum { BATCH_ELEMENT_OF, BATCH_ELEMENT_INDEX };
+void batch_find_split(Batching *b);
 /* The number of leading inputs that control itself reads: a condition, a number of iterations,
  * sizes. */
 uint32_t batch_control_inputs(const Node *n);
@@ -107,7 +113,7 @@ typedef struct {
     const SizeKeys *keys;
     Users users;
     bool *output;
-    VEC(NodeId) host, later, last;
+    VEC(NodeId) host, element, later, last;
 } Segment;
 
 void batch_add_nest(ControlCode *k, Segment *s, NodeId id);

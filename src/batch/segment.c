@@ -2,7 +2,8 @@
  *
  * A segment has up to three parts: what control reads and the host computes, what results alone
  * depend on, and everything else. Each is a block, or several if nests depend on different sizes
- * (groups.c). Shared values belong to no block: each block computes those that it reads.
+ * (groups.c). A nest that only gives another shape to a row of an earlier segment is in no block: it
+ * is that row. Shared values belong to no block: each block computes those that it reads.
  */
 #include "batch/internal.h"
 
@@ -21,6 +22,7 @@ put_block(ControlCode *k, BlockParts *p, BlockKind kind, bool last)
     p->kind = kind;
     p->rows = b->made->rows;
     int32_t *in = NEW_ARRAY(b->a, int32_t, p->in.n + 1);
+    bool *split = NULL;
     for (uint32_t i = 0; i < p->in.n; i++) {
         type[i] = batch_type_of(b, p->g, p->in.at[i]);
         in[i] = kind == BLOCK_HOST ? batch_slot_of(k, p->g, p->in.at[i])
@@ -38,10 +40,14 @@ put_block(ControlCode *k, BlockParts *p, BlockKind kind, bool last)
     for (uint32_t i = 0; i < p->out.n; i++) {
         bool is_inline = kind == BLOCK_HOST && batch_is_small(b, p->g, p->out.at[i]);
         type[p->in.n + i] = batch_type_of(b, p->g, p->out.at[i]);
+        if (b->split[batch_value(b, p->g, p->out.at[i])]) {
+            split = split ? split : NEW_ARRAY(b->to, bool, p->out.n);
+            split[i] = true;
+        }
         batch_put(k, batch_fresh_slot(k, p->g, p->out.at[i], is_inline));
     }
     const char *name = made_last ? batch_called(b, made_last) : "constants";
-    BatchBlock block = { name, p->in.n, p->out.n, p->node.n, type, kind, last };
+    BatchBlock block = { name, p->in.n, p->out.n, p->node.n, type, kind, split, last };
     VEC_PUSH(b->to, &b->made->block, block);
     VEC_PUSH(b->to, &b->region, ((Region){ .graph = g }));
 }
@@ -149,6 +155,52 @@ is_last(const Batching *b, const Graph *g, const Node *n)
     return last;
 }
 
+/* The position of an access in its tensor, in row-major order. */
+static const Expr *
+position(Ctx *c, const Type *t, const Expr *const *at)
+{
+    const Expr *sum = expr_int(c, 0);
+
+    for (uint32_t d = 0; d < t->rank; d++)
+        sum = expr_add(c, expr_mul(c, sum, t->dim[d]), at[d]);
+    return sum;
+}
+
+/* Does a nest give all elements of its input, in their order? */
+static bool
+is_view(Ctx *c, Arena *a, const Nest *n)
+{
+    const Write *w = n->write;
+    const Scalar *s = w->value;
+
+    if (n->nin != 1 || n->nwrite != 1 || n->nout != 1 || w->combiner != COMB_NONE ||
+        s->op != S_LOAD || s->u.load.outside)
+        return false;
+    const Type *from = n->param[0].type, *to = n->param[1].type;
+    Ranges r = nest_ranges(c, a, n);
+    return from->dtype == to->dtype &&
+           expr_eq(c, NULL, type_count(c, from), type_count(c, to)) == YES &&
+           expr_eq(c, &r, position(c, from, s->u.load.at), position(c, to, w->at)) == YES;
+}
+
+/* The same row, if an earlier segment made it. */
+static bool
+put_view(ControlCode *k, const Graph *g, const Node *n)
+{
+    ValueId in = n->in.count ? node_in(g, n, 0) : 0, out = node_out(g, n, 0);
+
+    if (!in || k->b->split[batch_value(k->b, g, out)] ||
+        (k->slot[batch_value(k->b, g, in)] < 0 && !k->b->input[batch_value(k->b, g, in)]) ||
+        !is_view(k->b->c, k->b->a, n->nest))
+        return false;
+    int32_t from = batch_row_of(k, g, in);
+    batch_put(k, BATCH_VIEW);
+    batch_put(k, batch_fresh_slot(k, g, out, false));
+    batch_put(k, batch_type_of(k->b, g, out));
+    batch_put(k, from);
+    return true;
+}
+
 void
 batch_add_nest(ControlCode *k, Segment *s, NodeId id)
 {
@@ -157,12 +209,32 @@ batch_add_nest(ControlCode *k, Segment *s, NodeId id)
 
     if (k->b->shared[made])
         return; /* computed by its readers */
-    if (k->b->host[made] && k->b->needed[made])
+    if (k->b->element[made])
+        VEC_PUSH(k->b->a, &s->element, id);
+    else if (k->b->host[made] && k->b->needed[made])
         VEC_PUSH(k->b->a, &s->host, id);
+    else if (put_view(k, s->g, n))
+        return;
     else if (is_last(k->b, s->g, n))
         VEC_PUSH(k->b->a, &s->last, id);
     else
         VEC_PUSH(k->b->a, &s->later, id);
+}
+
+/* Elements of split values, whose indices the host has computed. */
+static void
+put_element(ControlCode *k, const Graph *g, NodeId id)
+{
+    const Node *n = &g->node.at[id];
+    ValueId in[] = { node_in(g, n, BATCH_ELEMENT_OF), node_in(g, n, BATCH_ELEMENT_INDEX) };
+    int32_t operand[] = { batch_slot_of(k, g, in[0]), batch_slot_of(k, g, in[1]) };
+
+    batch_put(k, BATCH_ELEMENT);
+    batch_put(k, batch_fresh_slot(k, g, node_out(g, n, 0), false));
+    for (uint32_t i = 0; i < 2; i++) {
+        batch_put(k, operand[i]);
+        batch_put(k, batch_type_of(k->b, g, in[i]));
+    }
 }
 
 static void
@@ -185,7 +257,9 @@ void
 batch_end_segment(ControlCode *k, Segment *s)
 {
     put_nests(k, s, s->host.at, s->host.n, BLOCK_HOST, false);
+    for (uint32_t i = 0; i < s->element.n && k->ok; i++)
+        put_element(k, s->g, s->element.at[i]);
     put_groups(k, s, s->later.at, s->later.n, false);
     put_groups(k, s, s->last.at, s->last.n, true);
-    s->host.n = s->later.n = s->last.n = 0;
+    s->host.n = s->element.n = s->later.n = s->last.n = 0;
 }

@@ -332,6 +332,8 @@ find_needed(Batching *b)
                 need(b, batch_value(b, n->region[0].graph, n->region[0].graph->output.at[0]));
             if (n->callee == CALL_NEST && looks_up(b, first, g, n))
                 need(b, first + node_out(g, n, 0));
+            if (n->callee == CALL_NEST && b->element[first + node_out(g, n, 0)])
+                need(b, first + node_in(g, n, BATCH_ELEMENT_INDEX));
         }
     }
     do {
@@ -417,6 +419,7 @@ batch_find_values(Batching *b)
     find_constants(b);
     find_shared(b);
     find_host(b);
+    batch_find_split(b);
     find_needed(b);
     find_last(b);
 }

@@ -195,9 +195,12 @@ price_move(BlockCode *k, const MemRef *a, DType t, uint32_t lanes, bool store, d
         part_units = pieces < part_units ? pieces : part_units;
     }
     part_units = part_units < 1 ? 1 : part_units;
+    /* a number, alone or in all lanes: loads of less than a vector may be faster */
+    double number = store ? 1 : m->load_per_cycle / m->splat_per_cycle;
     k->bytes += n * bytes * a->valid;
-    if (lanes == 1) {
-        add_uops(k, unit, n);
+    if (lanes == 1 || a->lane_stride == 0) {
+        k->uops += n;
+        *unit += n * number;
     } else if (a->lane_stride == 1) {
         double crossing = is_aligned(k, a, vector) ? 0 : (vector - a->bytes) / line;
         add_uops(k, unit, n * whole);
@@ -213,10 +216,9 @@ price_move(BlockCode *k, const MemRef *a, DType t, uint32_t lanes, bool store, d
             k->uops += 2 * n * MASK_UOPS;
             *unit += 2 * n * whole * (part_units - 1);
         }
-    } else if (a->lane_stride == 0) {
-        add_uops(k, unit, n);
     } else {
-        add_uops(k, unit, n * lanes);
+        k->uops += n * lanes;
+        *unit += n * lanes * number;
         add_uops(k, &k->alu, n * lanes);
     }
     double rate = conversion_rate(m, t, store);

@@ -149,6 +149,7 @@ measure_core(Measure *p)
     m->gather_cycles = seconds_of(p, "gather", 0, 1) / cycle;
     m->mixed_per_cycle = cycle * rate_of(p, "mixed", 0, 1);
     m->part_load_cycles = seconds_of(p, "part_load", 0, 1) / cycle;
+    m->splat_per_cycle = cycle * rate_of(p, "splat", 0, 1);
     m->part_store_cycles = seconds_of(p, "part_store", 0, 1) / cycle;
     /* half of them mispredicted */
     double lost = 2 * (seconds_of(p, "branch", 1, 1) - seconds_of(p, "branch", 0, 1));

@@ -9,8 +9,10 @@
  * sizes or at all.
  *
  * Kernels of a program for many requests (expr_symbol_alike) keep the order of sums in all
- * variants, and have none for one hinted size: their batches have all sizes between the hinted
- * ones, so few runs would meet it. One row must be clearly faster there, too.
+ * variants. They may have one for one row, if it is clearly faster. They have none for a hinted
+ * size: their batches have all sizes between the hinted ones, so few runs would meet it. They have
+ * none for few rows: the order of sums leaves no other tile. On a machine of two cores they have
+ * none for one thread: it is half of the own program's price.
  *
  * The answer is a text, each variant with its gain:
  *
@@ -238,7 +240,7 @@ try_guard(const VariantQuery *q, SizeGuard guard, Candidate out[2])
         }
     }
     one_core.cores = 1;
-    if (q->machine->cores > 1) {
+    if (q->machine->cores > (q->alike ? 2 : 1)) {
         Choices choices = schedule_choices(q->c, q->a, v, &one_core, q->constant, q->far, q->own);
         take_cheapest(q, v, &choices, true, one);
     }
@@ -389,11 +391,12 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
     for (uint32_t i = 0; s.n && !q.alike && i < MOST_EXPECTED; i++)
         if (guard_expected(c, a, &s, i, &guard))
             n += try_guard(&q, guard, tried + n);
-    for (uint32_t i = 0; i < s.n && !image; i++)
+    for (uint32_t i = 0; i < s.n && !image && !q.alike; i++)
         n += try_guard(&q, guard_of(a, &s, i, few), tried + n);
     if (image)
         n += try_points(&q, &s, points, tried + n);
-    n += try_guard(&q, (SizeGuard){ 0 }, tried + n);
+    if (!q.alike || m->cores > 2)
+        n += try_guard(&q, (SizeGuard){ 0 }, tried + n);
     for (uint32_t i = 0; i < n; i++) {
         if (!is_gain(&q, &tried[i]))
             continue;

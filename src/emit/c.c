@@ -251,6 +251,27 @@ unrolled(Emit *e, const Tree *n)
     }
 }
 
+static void loop(Emit *e, const Tree *n);
+
+/* An unrolled loop: copies of its body or, if that is shorter and as fast, a loop after all. */
+static void
+written_out(Emit *e, const Tree *n)
+{
+    const char *sums = e->as_loop ? NULL : emit_begin_short(e, n);
+
+    if (!sums) {
+        unrolled(e, n);
+        return;
+    }
+    emit_line(e, "{");
+    text_add(e->t, sums);
+    e->depth++;
+    loop(e, n);
+    e->depth--;
+    e->as_loop = NULL;
+    emit_line(e, "}");
+}
+
 /* The parallel loop runs over iterations; the loop variable follows from them. */
 static void
 parallel(Emit *e, const Tree *n, const char *begin)
@@ -315,8 +336,8 @@ close_loop(Emit *e, Text *text, Text *outer)
 static void
 loop(Emit *e, const Tree *n)
 {
-    if (n->u.loop.kind == LOOP_UNROLLED) {
-        unrolled(e, n);
+    if (n->u.loop.kind == LOOP_UNROLLED && n != e->as_loop) {
+        written_out(e, n);
         return;
     }
     emit_statement(e, NULL);
@@ -559,6 +580,7 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *
                .t = &body,
                .depth = 1,
                .k = k,
+               .how = how,
                .sizes = sizes,
                .level = NEW_ARRAY(t->arena, uint32_t, k->nloop + 1),
                .scratch_at = NEW_ARRAY(t->arena, const Expr *, k->buffer.n + 1),
@@ -576,7 +598,7 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *
     ask_for_vectors(t, e.lanes_used, needs_others(text_str(&body)));
     Text calls = { .arena = t->arena };
     const char *code = text_str(&body);
-    if (how & EMIT_CALLS)
+    if (how & EMIT_SHORT)
         code = emit_calls(&calls, code);
     text_add(t, text_str(&calls));
     bool sums = strstr(text_str(&body), "tn_dot") != NULL;

@@ -130,9 +130,11 @@ void host_routine_sources(Host *h);              /* the sources of all routines 
 bool host_is_routine(const Graph *g, NodeId id);
 /* the program for many requests, if there is one (host_batch.c) */
 void host_batch(Host *h);
+/* The number of the first call of a block's graph among all calls: where faults say they are. */
+uint32_t host_first_call(const Host *h, const Graph *g);
 /* Its control (host_walk.c); host [blocks]: C functions of blocks that the host computes, NULL: run
  * as any graph. */
-void host_walk(Host *h, const struct Batch *b, const char *const *host);
+void host_walk(Host *h, const Node *blocks, const char *const *host);
 /* String constants and helpers, if there are any. Also sets h->texts, which what is printed later
  * reads: call it first (host_tables.c). */
 void host_tables(Host *h);

@@ -15,12 +15,47 @@ table(Host *h, const char *name, const uint32_t *number, uint32_t n)
     text_add(h->t, "0};\n");
 }
 
+/* ---- types of rows --------------------------------------------------------------------------- */
+
+/* Types of split values have numbers of their own, behind those of rows: one for each output of a
+ * block. A block's types, with these; returns how many there are by now. */
+static uint32_t
+print_types(Host *h, const Batch *b, uint32_t block, uint32_t ntype)
+{
+    const BatchBlock *k = &b->block.at[block];
+    uint32_t *type = NEW_ARRAY(h->a, uint32_t, k->nin + k->nout + 1);
+
+    for (uint32_t i = 0; i < k->nin + k->nout; i++)
+        type[i] = i >= k->nin && k->split && k->split[i - k->nin] ? ntype++ : k->type[i];
+    table(h, arena_printf(h->a, "tn_batch_types_%u", block), type, k->nin + k->nout);
+    return ntype;
+}
+
+/* The bytes of a row of each such type, and the number of its rows. */
+static void
+print_split(Host *h, const Batch *b)
+{
+    uint32_t number = b->type.n;
+
+    for (uint32_t i = 0; i < b->block.n; i++)
+        for (uint32_t o = 0; o < b->block.at[i].nout && b->block.at[i].split; o++) {
+            const Type *t = b->type.at[b->block.at[i].type[b->block.at[i].nin + o]];
+            if (!b->block.at[i].split[o])
+                continue;
+            const Type *row = type_new(h->c, t->dtype, t->rank - 1, t->dim + 1);
+            text_printf(h->t, "    row_bytes[%u] = %s;\n    rows[%u] = %s;\n", number,
+                        host_checked(h, type_bytes(h->c, row)), number, host_checked(h, t->dim[0]));
+            number++;
+        }
+}
+
 /* Symbols of the graphs that the model runs, and the bytes of a row of each type. */
 static void
 print_sizes(Host *h, const Batch *b)
 {
-    text_add(h->t, "static void\ntn_batch_sizes(int64_t *sym, int64_t *row_bytes)\n{\n    "
-                   "(void)sym, (void)row_bytes;\n");
+    text_add(h->t,
+             "static void\ntn_batch_sizes(int64_t *sym, int64_t *row_bytes, int64_t *rows)\n{\n"
+             "    (void)sym, (void)row_bytes, (void)rows;\n");
     for (uint32_t i = 0; i < b->size.n; i++)
         if (map_get(&h->symbol_at, b->size.at[i].var.id, NULL)) /* a block uses it */
             text_printf(h->t, "    sym[%u] = %s;\n",
@@ -29,6 +64,7 @@ print_sizes(Host *h, const Batch *b)
     for (uint32_t i = 0; i < b->type.n; i++)
         text_printf(h->t, "    row_bytes[%u] = %s;\n", i,
                     host_checked(h, type_bytes(h->c, b->type.at[i])));
+    print_split(h, b);
     text_add(h->t, "}\n\n");
 }
 
@@ -203,6 +239,12 @@ first_call(const Host *h, uint32_t number)
             first += host_is_call(h->p->plan->plan.at[i]->graph, id) ||
                      host_is_routine(h->p->plan->plan.at[i]->graph, id);
     return first;
+}
+
+uint32_t
+host_first_call(const Host *h, const Graph *g)
+{
+    return first_call(h, plan_number(h, g));
 }
 
 /* Does a kernel's text use only functions that kernels share with the host program
@@ -394,9 +436,9 @@ host_batch(Host *h)
 #include "prelude_batch_text.h"
         ;
     text_printf(h->t, "%s\n", prelude);
+    uint32_t ntype = b->type.n;
     for (uint32_t i = 0; i < b->block.n; i++)
-        table(h, arena_printf(h->a, "tn_batch_types_%u", i), b->block.at[i].type,
-              b->block.at[i].nin + b->block.at[i].nout);
+        ntype = print_types(h, b, i, ntype);
     for (uint32_t i = 0; i < b->block.n; i++)
         sizes_of_block(h, b, i, n->region[i].graph);
     const char **host = NEW_ARRAY(h->a, const char *, b->block.n + 1);
@@ -432,7 +474,7 @@ host_batch(Host *h)
     text_add(h->t, "0};\n");
     print_sizes(h, b);
     print_updates(h, b);
-    host_walk(h, b, host);
+    host_walk(h, n, host);
     print_policy(h, h->p->policy);
     text_printf(
         h->t,
@@ -448,7 +490,7 @@ host_batch(Host *h)
         "    frame.size = sizeof frame;\n    frame.weights = m->weights ? m->weights : %s;\n    "
         "frame.sym = 0;\n"
         "    frame.host = m->host;\n    frame.fault = m->fault;\n    frame.memory = m->memory;\n",
-        b->block.n, b->type.n, model->nparam, model->nresult, position(h, b->instances),
+        b->block.n, ntype, model->nparam, model->nresult, position(h, b->instances),
         position(h, b->rows), h->nsymbol,
         (long long)(h->p->max_trips && h->p->max_trips < INT32_MAX ? h->p->max_trips
                                                                    : EMIT_MAX_TRIPS),

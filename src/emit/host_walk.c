@@ -11,6 +11,7 @@
 typedef struct {
     Host *h;
     const Batch *b;
+    const Node *blocks;
     const char *const *host; /* [nblock] C functions of host blocks, or NULL */
     bool *target;            /* [ncode] targets of jumps */
     bool *resume;            /* [ncode] where a request may have stopped: also after calls */
@@ -50,6 +51,7 @@ find_places(WalkPrinter *w)
         case BATCH_BRANCH: w->resume[at] = c[1] >= 0; break;
         case BATCH_UNBOX: w->resume[at] = c[3] >= 0; break;
         case BATCH_MATCH: w->resume[at] = c[1] >= 0; break;
+        case BATCH_ELEMENT: w->resume[at] = c[4] >= 0; break;
         case BATCH_TURN:
         case BATCH_CALL: w->resume[at] = true; break;
         }
@@ -114,8 +116,10 @@ print_block(const WalkPrinter *w, const int32_t *c)
 
     text_printf(w->h->t, "        static const int32_t in[] = {%s0}, out[] = {%s0};\n",
                 slots_of(w, c + 2, k->nin), slots_of(w, c + 2 + k->nin, k->nout));
-    print_try(w, arena_printf(w->h->a, "tn_record(b, r, slot, %d, %u, %u, in, out)", c[1], k->nin,
-                              k->nout));
+    print_try(w, arena_printf(w->h->a,
+                              "tn_record(b, r, slot, %d, %u, %u, in, out, tn_batch_types_%d + %u, "
+                              "%d, %d)",
+                              c[1], k->nin, k->nout, c[1], k->nin, k->last, k->split != NULL));
 }
 
 static void
@@ -255,6 +259,21 @@ print_match(const WalkPrinter *w, uint32_t at)
                                   most_of(w, c[4 + i])));
 }
 
+/* Where a fault is: the first call of the first block that reads the slot. -1: none does. */
+static int32_t
+reader_of(const WalkPrinter *w, uint32_t at, int32_t slot)
+{
+    const Batch *b = w->b;
+
+    for (; at < b->code.n; at += batch_operands(b, b->code.at + at, NULL, NULL)) {
+        const int32_t *c = b->code.at + at;
+        for (uint32_t i = 0; c[0] == BATCH_BLOCK && i < b->block.at[c[1]].nin; i++)
+            if (c[2 + i] == slot)
+                return (int32_t)host_first_call(w->h, w->blocks->region[c[1]].graph);
+    }
+    return -1;
+}
+
 static void
 print_operation(const WalkPrinter *w, uint32_t at)
 {
@@ -279,6 +298,7 @@ print_operation(const WalkPrinter *w, uint32_t at)
         text_printf(t, "        slot[%d] = ((const int32_t *)r->stack.at)[%d];\n", c[1], c[2]);
         break;
     case BATCH_MOVE: text_printf(t, "        slot[%d] = slot[%d];\n", c[1], c[2]); break;
+    case BATCH_VIEW: text_printf(t, "        slot[%d] = slot[%d];\n", c[1], c[3]); break;
     case BATCH_COPY:
         text_printf(t, "        memcpy(slot + %d, slot + %d, 8);\n", BATCH_INLINE(c[1]),
                     BATCH_INLINE(c[2]));
@@ -325,6 +345,7 @@ print_operation(const WalkPrinter *w, uint32_t at)
                                   "b->frame.fault)",
                                   c[1]));
         break;
+    case BATCH_DROP:
     case BATCH_LIST: text_printf(t, "        slot[%d] = -1;\n", c[1]); break;
     case BATCH_ADD:
         print_try(w, arena_printf(a, "tn_append(b, &slot[%d], slot[%d])", c[1], c[2]));
@@ -333,13 +354,20 @@ print_operation(const WalkPrinter *w, uint32_t at)
         print_try(
             w, arena_printf(a, "tn_record_stack(b, r->sizes, slot, %d, %d, %d)", c[1], c[2], c[3]));
         break;
+    case BATCH_ELEMENT:
+        print_wait(w, at, c[4], (uint32_t)c[5]);
+        print_try(w, arena_printf(a, "tn_element(b, slot, %d, %d, *(const int%d_t *)at, %d)", c[1],
+                                  c[2], 8 * dtype_info[w->b->type.at[c[5]]->dtype].bytes,
+                                  reader_of(w, at, c[1])));
+        break;
     }
 }
 
 void
-host_walk(Host *h, const Batch *b, const char *const *host)
+host_walk(Host *h, const Node *blocks, const char *const *host)
 {
-    WalkPrinter w = { .h = h, .b = b, .host = host };
+    const Batch *b = blocks->batch;
+    WalkPrinter w = { .h = h, .b = b, .blocks = blocks, .host = host };
     Text *t = h->t;
 
     w.target = NEW_ARRAY(h->a, bool, b->code.n + 1);

@@ -1,9 +1,10 @@
 /* prelude_batch: the data of many requests that run together (graph/batch.h).
  *
  * A handle is one value of one request: its row in a pool once it is computed, -1 before, -2 when
- * the row is dropped, and the depth of what makes it behind what is computed already. A node is a
- * block that is to run on some handles. Nodes of one block and one depth run together. The files
- * that follow:
+ * the row is dropped, and the depth of what makes it behind what is computed already. That of a
+ * split value stands for the handles of its elements: its pool is ~ of the number of the first, and
+ * the handle before that has their number as its pool. A node is a block that is to run on some
+ * handles. Nodes of one block and one depth run together. The files that follow:
  *
  *     batch_sizes    sizes and pools
  *     batch_memory   rows that nothing reads any more
@@ -36,7 +37,7 @@ typedef struct {                     /* what the model's program is */
     int64_t max_trips, max_calls;
     int64_t cache, weights;          /* bytes: of the second cache; that blocks of all kinds read */
     int (*walk)(TnBatch *b, TnRequestRun *r);        /* as far as a request goes before it waits */
-    void (*sizes)(int64_t *sym, int64_t *row_bytes);
+    void (*sizes)(int64_t *sym, int64_t *row_bytes, int64_t *rows);
     int (*update)(int32_t number, const int64_t *sym, int64_t *to, TnFault *fault);
     void (*dims)(const int64_t *sym, int64_t *output_dims);
     const TnBatchPolicy *policy;     /* where none is given */
@@ -70,6 +71,7 @@ typedef struct {
     int64_t *sym;                    /* [2 * nsymbol] as blocks have them; as they were given */
     int64_t *asked;                  /* [nblock] bytes that a node takes: its rows, and itself */
     int32_t *block;                  /* [nblock] the first that this block cannot tell apart */
+    int64_t *rows;                   /* [ntype] of a split value; -1: a value is one row */
     int32_t *pool;                   /* [ntype] where a row of the type is */
     int32_t update, next;            /* what these last became, by which update; -1 */
     TnBlock memory;                  /* that all this is in */
@@ -117,11 +119,11 @@ static int tn_new_handles(TnBatch *b, int64_t n)
     b->nhandle += code ? 0 : n;
     return code;
 }
-static TnSizesOf *tn_sizes_of(const TnBatch *b, int32_t sizes)
+TN_INLINE TnSizesOf *tn_sizes_of(const TnBatch *b, int32_t sizes)
 {
     return (TnSizesOf *)b->sizes.at + sizes;
 }
-static TnPool *tn_pool_of(const TnBatch *b, int32_t sizes, int32_t type)
+TN_INLINE TnPool *tn_pool_of(const TnBatch *b, int32_t sizes, int32_t type)
 {
     return (TnPool *)b->pool.at + tn_sizes_of(b, sizes)->pool[type];
 }
@@ -146,9 +148,18 @@ TN_INLINE const int32_t *tn_reads(const TnBatch *b, const TnNode *x, int32_t *n)
     *n = x->block < b->p->nblock ? b->p->block[x->block].nin : arg[0];
     return x->block < b->p->nblock ? arg : arg + 2;
 }
+/* Rows of a value of a type. */
+TN_INLINE int64_t tn_rows_each(const TnBatch *b, int32_t sizes, int32_t type)
+{
+    const int64_t n = tn_sizes_of(b, sizes)->rows[type];
+    return n < 0 ? 1 : n;
+}
+/* Of n fresh values; the first into *row. */
 static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
 {
     TnPool *p = tn_pool_of(b, sizes, type);
+    const int64_t each = tn_sizes_of(b, sizes)->rows[type];
+    n = each < 0 ? n : tn_size_mul(n, each);
     p->soon -= n;
     return tn_rows_of(b, p, n, row);
 }

@@ -47,8 +47,9 @@ static int tn_enter(TnBatch *b)
             TN_STACK(r)[k] = (int32_t)(made + k);
             if (!b->p->input_row[k])
                 continue;
-            int64_t row, bytes = tn_pool_of(b, r->sizes, type)->bytes;
-            if ((code = tn_new_rows(b, r->sizes, type, 1, &row)))
+            TnPool *pool = tn_pool_of(b, r->sizes, type);
+            int64_t row, bytes = pool->bytes;
+            if ((code = tn_rows_of(b, pool, 1, &row)))
                 return code;
             if (bytes)
                 memcpy((void *)tn_row(b, r->sizes, type, row), b->m->inputs[i][k], (size_t)bytes);

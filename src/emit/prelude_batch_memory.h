@@ -16,8 +16,12 @@ static void tn_mark(const TnBatch *b, const int32_t *at, int64_t n, unsigned cha
 {
     const TnLink *link = (const TnLink *)b->link.at;
     for (int64_t i = 0; i < n; i++) {
-        if (at[i] >= 0 && at[i] < b->nhandle)
+        if (at[i] >= 0 && at[i] < b->nhandle) {
+            const TnHandle *x = TN_HANDLES(b) + at[i];
             live[at[i]] = 1;
+            if (x->pool < 0)         /* it is split */
+                memset(live + ~x->pool, 1, (size_t)x[~x->pool - at[i] - 1].pool);
+        }
         for (int32_t l = at[i] < b->nlink ? at[i] : -1; l >= 0 && !linked[l]; l = link[l].before) {
             linked[l] = 1;
             live[link[l].handle] = 1;
@@ -26,19 +30,23 @@ static void tn_mark(const TnBatch *b, const int32_t *at, int64_t n, unsigned cha
 }
 
 /* Rows that stay, whose where[row] is 1, move to the front of their pool; where[row] becomes their
- * new place. */
+ * new place. Where no rows are to follow and memory is no matter, all stay where they are. */
 static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where, int shrink)
 {
     int64_t n = 0;
+    for (int64_t row = 0; row < p->used; row++)
+        n += where[row];
+    const int64_t wanted = (n + tn_max(p->soon, 0)) * p->bytes;
+    const int stay = p->soon <= 0 && (!shrink || wanted > p->row.bytes / 4);
+    n = 0;
     for (int64_t row = 0; row < p->used; row++) {
-        if (where[row] && p->bytes && row != n)
+        if (!stay && where[row] && p->bytes && row != n)
             memmove((char *)p->row.at + n * p->bytes, (char *)p->row.at + row * p->bytes,
                     (size_t)p->bytes);
-        where[row] = where[row] ? (int32_t)n++ : -1;
+        where[row] = !where[row] ? -1 : stay ? (int32_t)row : (int32_t)n++;
     }
-    p->used = n;
-    const int64_t wanted = (n + tn_max(p->soon, 0)) * p->bytes;
-    if (!shrink || wanted > p->row.bytes / 4)
+    p->used = stay ? p->used : n;
+    if (stay || !shrink || wanted > p->row.bytes / 4)
         return 0;
     TnBlock less = {0, 0};           /* most of it is empty: it takes less from here on */
     int code = wanted > 0 ? tn_need(&b->frame, &less, wanted) : 0;
@@ -101,12 +109,36 @@ TN_COLD int tn_drop_rows(TnBatch *b)
     return code;
 }
 
-/* If there are half as many rows more than the last time left, and more than a look at all handles
- * is worth. */
+/* Bytes of rows that are worth a look at all handles. */
+TN_INLINE int64_t tn_worth(const TnBatch *b)
+{
+    return TN_LEAST_SWEPT + TN_WORTH_A_HANDLE * b->nhandle;
+}
+/* If there are half as many rows more than the last time left, and they are worth a look. */
 TN_INLINE int tn_sweep(TnBatch *b)
 {
-    const int64_t least = TN_LEAST_SWEPT + TN_WORTH_A_HANDLE * b->nhandle;
-    return __builtin_expect(b->row_bytes < tn_max(b->sweep_at, least), 1) ? 0 : tn_drop_rows(b);
+    return __builtin_expect(b->row_bytes < tn_max(b->sweep_at, tn_worth(b)), 1) ? 0 : tn_drop_rows(b);
+}
+
+/* Room for the rows that what is recorded makes, at once, since a pool that grows is copied; for so
+ * many times as many where more pieces like this one follow. Dead rows are not copied. */
+static int tn_expect_rows(TnBatch *b, int64_t pieces)
+{
+    TnPool *pool = (TnPool *)b->pool.at;
+    int64_t copied = 0;
+    int code = 0;
+    for (int32_t i = 0; i < b->npool; i++)
+        if ((pool[i].used + pool[i].soon) * pool[i].bytes > pool[i].row.bytes)
+            copied += pool[i].used * pool[i].bytes;
+    if (copied > tn_worth(b))
+        code = tn_drop_rows(b);
+    for (int32_t i = 0; i < b->npool; i++) {
+        const int64_t rows = tn_size_add(pool[i].used, tn_size_mul(pieces, pool[i].soon));
+        if (pool[i].soon && !code)
+            code = tn_keep(&b->frame, &pool[i].row, pool[i].used * pool[i].bytes,
+                           tn_size_mul(rows, pool[i].bytes));
+    }
+    return code;
 }
 
 #endif

@@ -61,8 +61,15 @@ TN_HOT static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const 
     for (int32_t o = 0; o < k->nout; o++) {
         const int32_t type = k->type[k->nin + o], pool = tn_sizes_of(b, sizes)->pool[type];
         out[o] = (void *)tn_row(b, sizes, type, first[o]);
-        for (int32_t j = 0; j < n; j++)
+        const int32_t each = (int32_t)tn_sizes_of(b, sizes)->rows[type];
+        for (int32_t j = 0; j < n && each < 0; j++)
             TN_HANDLES(b)[node[member[j]].out + o] = (TnHandle){(int32_t)first[o] + j, 0, pool};
+        for (int32_t j = 0; j < n && each >= 0; j++) {
+            TnHandle *x = TN_HANDLES(b) + node[member[j]].out + o, *element = TN_HANDLES(b) + ~x->pool;
+            for (int32_t i = 0; i < each; i++)
+                element[i] = (TnHandle){(int32_t)first[o] + j * each + i, 0, pool};
+            *x = (TnHandle){-2, 0, x->pool};
+        }
     }
     b->frame.inputs = in;
     b->frame.outputs = out;
@@ -74,8 +81,11 @@ TN_HOT static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const 
         code = k->run(&b->frame);
         for (int32_t i = 0; i < k->nin; i++)
             in[2 * i + 1] = (const int32_t *)in[2 * i + 1] + at_once;
-        for (int32_t o = 0; o < k->nout; o++)
-            out[o] = (char *)out[o] + at_once * tn_pool_of(b, sizes, k->type[k->nin + o])->bytes;
+        for (int32_t o = 0; o < k->nout; o++) {
+            const int32_t type = k->type[k->nin + o];
+            out[o] = (char *)out[o] +
+                     at_once * tn_rows_each(b, sizes, type) * tn_pool_of(b, sizes, type)->bytes;
+        }
     }
     return code;
 }
@@ -136,44 +146,17 @@ TN_HOT TN_CALLED int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
 
 TN_COLD int tn_flush_by_policy(TnBatch *b, int *ran);       /* prelude_policy.h */
 
-static int64_t tn_bucket(const TnNode *n, int64_t last, int64_t kinds)
+TN_INLINE int64_t tn_bucket(const TnNode *n, int64_t last, int64_t kinds)
 {
     return (n->depth < TN_LAST ? n->depth : n->depth - last) * kinds + n->block;
 }
 /* A node of this depth is recorded. */
-static void tn_deepen(TnBatch *b, int32_t depth)
+TN_INLINE void tn_deepen(TnBatch *b, int32_t depth)
 {
     if (depth < TN_LAST)
         b->deepest = tn_max(b->deepest, depth);
     else
         b->deepest_last = tn_max(b->deepest_last, depth - TN_LAST);
-}
-
-/* Room for the rows that what is recorded makes, at once, since a pool that grows is copied; for so
- * many times as many where more pieces like this one follow. */
-static int tn_expect_rows(TnBatch *b, int64_t pieces)
-{
-    const TnNode *node = (const TnNode *)b->node.at;
-    TnPool *pool = (TnPool *)b->pool.at;
-    int code = 0;
-    for (int32_t i = 0; i < b->npool; i++)
-        pool[i].soon = 0;
-    for (int64_t i = 0; i < b->nnode; i++) {
-        const TnSizesOf *z = tn_sizes_of(b, node[i].sizes);
-        const int32_t list = node[i].block == b->p->nblock;
-        const TnBatchBlock *k = b->p->block + (list ? 0 : node[i].block);
-        const int32_t *arg = (const int32_t *)b->arg.at + node[i].arg;
-        const int32_t *type = list ? arg + 1 : k->type + k->nin;
-        for (int32_t o = 0; o < (list ? 1 : k->nout); o++)
-            pool[z->pool[type[o]]].soon++;
-    }
-    for (int32_t i = 0; i < b->npool; i++) {
-        const int64_t rows = tn_size_add(pool[i].used, tn_size_mul(pieces, pool[i].soon));
-        if (pool[i].soon && !code)
-            code = tn_keep(&b->frame, &pool[i].row, pool[i].used * pool[i].bytes,
-                           tn_size_mul(rows, pool[i].bytes));
-    }
-    return code;
 }
 
 /* Run what is recorded: pieces 1, all of it; more where a walk goes on. */
@@ -193,6 +176,12 @@ TN_HOT static int tn_flush(TnBatch *b, int64_t pieces)
         int ran;
         if ((code = tn_flush_by_policy(b, &ran)) || ran)
             return code;
+    }
+    if (b->nnode == 1) {             /* a request alone that waits for it */
+        int32_t one = 0;
+        code = tn_run_group(b, &one, 1);
+        b->nnode = b->narg = b->deepest = b->deepest_last = 0;
+        return code ? code : tn_sweep(b);
     }
     if ((code = tn_keep(&b->frame, &b->count, 0, (nkey + 1) * (int64_t)sizeof(int32_t))) ||
         (code = tn_keep(&b->frame, &b->order, 0, b->nnode * (int64_t)sizeof(int32_t))))

@@ -68,14 +68,31 @@ static int tn_meet(TnBatch *b, int32_t what, const int64_t *key, int32_t fresh, 
     return 0;
 }
 
+/* The first sizes are noted when there are others: requests of equal sizes look nothing up. */
+TN_COLD int tn_meet_first(TnBatch *b)
+{
+    const TnSizesOf *z = tn_sizes_of(b, 0);
+    int32_t same;
+    int code = tn_meet(b, TN_MET_SIZES, z->sym + b->p->nsymbol, 0, &same);
+    for (int32_t i = 0; i < b->p->nblock && !code; i++)
+        code = tn_meet(b, i, z->sym, 0, &same);
+    for (int32_t i = 0; i < b->npool && !code; i++)
+        code = tn_meet(b, TN_MET_POOL, &((const TnPool *)b->pool.at)[i].bytes, i, &same);
+    return code;
+}
+
 /* The pool of rows of this size [bytes]. */
 static int tn_take_pool(TnBatch *b, int64_t bytes, int32_t *out)
 {
     int code;
     if (bytes < 0)
         return tn_refuse(b->frame.fault, TN_FAULT_SIZE, 0, 0, bytes, 0);
-    if ((code = tn_room(b, &b->pool, b->npool, 1, sizeof(TnPool))) ||
-        (code = tn_meet(b, TN_MET_POOL, &bytes, b->npool, out)))
+    if ((code = tn_room(b, &b->pool, b->npool, 1, sizeof(TnPool))))
+        return code;
+    for (*out = 0; b->nsizes == 1 && *out < b->npool; ++*out)
+        if (((const TnPool *)b->pool.at)[*out].bytes == bytes)
+            return 0;
+    if (b->nsizes > 1 && (code = tn_meet(b, TN_MET_POOL, &bytes, b->npool, out)))
         return code;
     if (*out == b->npool)
         ((TnPool *)b->pool.at)[b->npool++] = (TnPool){{0, 0}, bytes, 0, 0};
@@ -87,33 +104,47 @@ static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
 {
     const int64_t nt = b->p->ntype, nb = b->p->nblock, ns = b->p->nsymbol;
     int code = 0;
-    if ((code = tn_meet(b, TN_MET_SIZES, sym, b->nsizes, out)) || *out < b->nsizes)
+    *out = b->nsizes - 1;
+    if (b->nsizes && !memcmp(tn_sizes_of(b, *out)->sym + ns, sym, (size_t)ns * sizeof *sym))
+        return 0;
+    if (b->nsizes == 1 && (code = tn_meet_first(b)))
         return code;
-    TnSizesOf z = {0, 0, 0, 0, -1, -1, {0, 0}};
+    *out = 0;
+    if (b->nsizes && ((code = tn_meet(b, TN_MET_SIZES, sym, b->nsizes, out)) || *out < b->nsizes))
+        return code;
+    TnSizesOf z = {0, 0, 0, 0, 0, -1, -1, {0, 0}};
     const int64_t memory =
-        (2 * ns + nb) * (int64_t)sizeof(int64_t) + (nt + nb) * (int64_t)sizeof(int32_t);
+        (2 * ns + nb + nt) * (int64_t)sizeof(int64_t) + (nt + nb) * (int64_t)sizeof(int32_t);
     if ((code = tn_room(b, &b->sizes, b->nsizes, 1, sizeof(TnSizesOf))) ||
         (code = tn_room(b, &b->bytes, 0, nt, sizeof(int64_t))) ||
         (code = tn_need(&b->frame, &z.memory, memory + 8)))
         return code;
     z.sym = (int64_t *)z.memory.at;
     z.asked = z.sym + 2 * ns;
-    z.block = (int32_t *)(z.asked + nb);
+    z.rows = z.asked + nb;
+    z.block = (int32_t *)(z.rows + nt);
     z.pool = z.block + nb;
     memcpy(z.sym, sym, (size_t)ns * sizeof *sym);
     memcpy(z.sym + ns, sym, (size_t)ns * sizeof *sym);
-    b->p->sizes(z.sym, (int64_t *)b->bytes.at);
+    for (int64_t i = 0; i < nt; i++)
+        z.rows[i] = -1;
+    b->p->sizes(z.sym, (int64_t *)b->bytes.at, z.rows);
     *tn_sizes_of(b, b->nsizes++) = z;
-    for (int64_t i = 0; i < nb && !code; i++)
-        code = tn_meet(b, (int32_t)i, sym, *out, &z.block[i]);
+    for (int64_t i = 0; i < nb && !code; i++) {
+        z.block[i] = 0;
+        code = *out ? tn_meet(b, (int32_t)i, sym, *out, &z.block[i]) : 0;
+    }
     for (int64_t i = 0; i < nt && !code; i++)
         code = tn_take_pool(b, ((const int64_t *)b->bytes.at)[i], &z.pool[i]);
     for (int64_t i = 0; i < nb; i++) {
         const TnBatchBlock *k = &b->p->block[i];
         z.asked[i] = (int64_t)sizeof(TnNode) + k->nin * (int64_t)sizeof(int32_t);
-        for (int32_t o = 0; o < k->nout && !code; o++)
-            z.asked[i] += tn_size_add(((const int64_t *)b->bytes.at)[k->type[k->nin + o]],
-                                      (int64_t)sizeof(TnHandle));
+        for (int32_t o = 0; o < k->nout && !code; o++) {
+            const int32_t type = k->type[k->nin + o];
+            const int64_t bytes = tn_size_add(((const int64_t *)b->bytes.at)[type],
+                                              (int64_t)sizeof(TnHandle));
+            z.asked[i] = tn_size_add(z.asked[i], tn_size_mul(tn_rows_each(b, *out, type), bytes));
+        }
     }
     return code;
 }

@@ -14,30 +14,62 @@ static int tn_is_enough(const TnBatch *b)
     return b->asked / (b->deepest + b->deepest_last + 1) > b->p->weights;
 }
 
-/* A node for a block: slots of what it reads, and of what it makes. */
-TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t block, int32_t nin,
-                        int32_t nout, const int32_t *in, const int32_t *out)
+/* Handles of the elements of what a node makes, where it is split. made: its handles. */
+TN_CALLED int tn_record_split(TnBatch *b, int32_t sizes, int32_t block, int64_t made)
 {
+    const TnBatchBlock *k = b->p->block + block;
+    int code = 0;
+    for (int32_t o = 0; o < k->nout && !code; o++) {
+        const int64_t n = tn_sizes_of(b, sizes)->rows[k->type[k->nin + o]];
+        if (n < 0)
+            continue;
+        if (n >= INT32_MAX)
+            return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, n, 0);
+        code = tn_room_for_handles(b, n + 1);
+        const int32_t first = (int32_t)b->nhandle + 1;
+        for (int64_t i = 0; i <= n && !code; i++)
+            TN_HANDLES(b)[b->nhandle + i] =
+                (TnHandle){i ? -1 : -2, i ? TN_HANDLES(b)[made + o].depth : 0, i ? 0 : (int32_t)n};
+        if (!code)
+            TN_HANDLES(b)[made + o].pool = ~first;
+        b->nhandle += code ? 0 : n + 1;
+    }
+    return code;
+}
+
+/* A node for a block: slots of what it reads, and of what it makes, whose types are `type`. last:
+ * results alone read that; split: some of it is. */
+TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t block, int32_t nin,
+                        int32_t nout, const int32_t *in, const int32_t *out, const int32_t *type,
+                        int last, int split)
+{
+    const int64_t nnode = b->nnode, narg = b->narg, nhandle = b->nhandle;
+    const TnSizesOf *z = tn_sizes_of(b, r->sizes);
     int fault;
-    if ((fault = tn_room(b, &b->node, b->nnode, 1, sizeof(TnNode))) ||
-        (fault = tn_room(b, &b->arg, b->narg, nin, sizeof(int32_t))) ||
+    if ((fault = tn_room(b, &b->node, nnode, 1, sizeof(TnNode))) ||
+        (fault = tn_room(b, &b->arg, narg, nin, sizeof(int32_t))) ||
         (fault = tn_room_for_handles(b, nout)))
         return fault;
-    TnHandle *handle = TN_HANDLES(b), *made = handle + b->nhandle;
-    int32_t depth = b->p->block[block].last ? TN_LAST : 0, *arg = (int32_t *)b->arg.at + b->narg;
+    TnHandle *handle = TN_HANDLES(b), *made = handle + nhandle;
+    int32_t depth = last ? TN_LAST : 0, *arg = (int32_t *)b->arg.at + narg;
     for (int32_t i = 0; i < nin; i++) {
         arg[i] = slot[in[i]];
         depth = handle[arg[i]].depth > depth ? handle[arg[i]].depth : depth;
     }
     for (int32_t o = 0; o < nout; o++) {
-        slot[out[o]] = (int32_t)b->nhandle + o;
+        slot[out[o]] = (int32_t)nhandle + o;
         made[o] = (TnHandle){-1, depth + 1, 0};
+        ((TnPool *)b->pool.at)[z->pool[type[o]]].soon += split && z->rows[type[o]] >= 0 ?
+                                                         z->rows[type[o]] : 1;
     }
-    const TnNode node = {block, depth, (int32_t)b->narg, (int32_t)b->nhandle, r->sizes};
-    ((TnNode *)b->node.at)[b->nnode++] = node;
-    b->narg += nin;
-    b->nhandle += nout;
-    const int64_t bytes = tn_sizes_of(b, r->sizes)->asked[block];
+    const TnNode node = {block, depth, (int32_t)narg, (int32_t)nhandle, r->sizes};
+    ((TnNode *)b->node.at)[nnode] = node;
+    b->nnode = nnode + 1;
+    b->narg = narg + nin;
+    b->nhandle = nhandle + nout;
+    if (split && (fault = tn_record_split(b, r->sizes, block, nhandle)))
+        return fault;
+    const int64_t bytes = z->asked[block];
     r->asked += bytes;
     b->asked += bytes;
     tn_deepen(b, depth);
@@ -66,11 +98,24 @@ TN_CALLED int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, int32_t 
     for (int32_t l = slot[list]; l >= 0; l = link[l].before)
         arg[2 + --at] = link[l].handle;
     TN_HANDLES(b)[out].depth = depth + 1;
+    tn_pool_of(b, sizes, type)->soon++;
     slot[to] = (int32_t)out;
     const TnNode made = {b->p->nblock, depth, (int32_t)b->narg, (int32_t)out, sizes};
     ((TnNode *)b->node.at)[b->nnode++] = made;
     b->narg += n + 2;
     tn_deepen(b, depth);
+    return 0;
+}
+
+/* Element i of what is split; where: the kernel that reads it. */
+TN_INLINE int tn_element(TnBatch *b, int32_t *slot, int32_t to, int32_t from, int64_t i,
+                         int32_t where)
+{
+    const int32_t first = ~TN_HANDLES(b)[slot[from]].pool, n = TN_HANDLES(b)[first - 1].pool;
+    const int64_t at = i < 0 ? i + n : i;
+    if (__builtin_expect(!tn_inside(at, n), 0))
+        return tn_refuse(b->frame.fault, TN_FAULT_INDEX, where, 0, i, n);
+    slot[to] = first + (int32_t)at;
     return 0;
 }
 

@@ -28,10 +28,10 @@ static int tn_batch_graph(TnBatch *b, TnBatchGraph *g)
         type[i] = node[i].block;
         depth[i] = node[i].depth;
         alone[type[i]]++;
-        const int32_t nout = type[i] < b->p->nblock ? b->p->block[type[i]].nout : 1;
         const int32_t *read = tn_reads(b, &node[i], &count);
-        for (int32_t o = 0; o < nout; o++)
-            maker[node[i].out - low + o] = (int32_t)i;
+        const int64_t end = i + 1 < n ? node[i + 1].out : b->nhandle;
+        for (int64_t h = node[i].out; h < end; h++)
+            maker[h - low] = (int32_t)i;
         for (int32_t a = 0; a < count; a++)
             if (TN_HANDLES(b)[read[a]].row < 0)
                 first[maker[read[a] - low] + 2]++;

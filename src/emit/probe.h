@@ -204,6 +204,23 @@ TN_PROBE(part_load)
         }
 }
 
+/* A number of memory in all lanes, as an operand: instructions may contain the load. */
+#define TN_DECLARE_SUM(i) T c##i = n + i;
+#define TN_ADD_SPLAT(i)                                                                            \
+    c##i = c##i + TN_PROBE_I(tn_splat)(p[i]);                                                      \
+    TN_OPAQUE(c##i);
+TN_PROBE(splat)
+{
+    typedef TN_PROBE_I(tn) T;
+    TN_PROBE_BEGIN(int32_t);
+    T n = TN_PROBE_I(tn_splat)(*p);
+    TN_CHAINS(TN_DECLARE_SUM)
+    for (int64_t i = 0; i < times; i++) {
+        TN_CHAINS(TN_ADD_SPLAT)
+    }
+    TN_CHAINS(TN_PIN)
+}
+
 TN_PROBE(part_store)
 {
     TN_PROBE_BEGIN(float);
@@ -532,43 +549,25 @@ tenon_probes(void)
 {
     /* work: steps each time; 0: as many as the buffer has bytes */
     static const TnProbe probes[] = {
-        { "nothing", tn_probe_nothing, 1 },
-        { "cycle", tn_probe_cycle, 16 },
-        { "issue", tn_probe_issue, 64 },
-        { "fma", tn_probe_fma, 12 },
-        { "fma_f64", tn_probe_fma_f64, 12 },
-        { "fma_chain", tn_probe_fma_chain, 16 },
-        { "plus", tn_probe_plus, 12 },
-        { "divide", tn_probe_divide, 16 },
-        { "sqrt", tn_probe_sqrt, 16 },
-        { "roots", tn_probe_roots, 1 },
-        { "behind", tn_probe_behind, 1 },
-        { "gather", tn_probe_gather, 16 },
-        { "mixed", tn_probe_mixed, 16 },
-        { "part_load", tn_probe_part_load, 16 },
-        { "part_store", tn_probe_part_store, 16 },
-        { "branch", tn_probe_branch, 1 },
-        { "i16_dot", tn_probe_i16_dot, 12 },
-        { "i8_dot", tn_probe_i8_dot, 12 },
-        { "bf16_dot", tn_probe_bf16_dot, 12 },
-        { "load_f16", tn_probe_load_f16, 0 },
-        { "load_bf16", tn_probe_load_bf16, 0 },
-        { "store_f16", tn_probe_store_f16, 0 },
-        { "store_bf16", tn_probe_store_bf16, 0 },
-        { "read", tn_probe_read, 0 },
-        { "read_2", tn_probe_read_2, 0 },
-        { "read_4", tn_probe_read_4, 0 },
-        { "side", tn_probe_side, 0 },
-        { "step", tn_probe_step, 0 },
-        { "piece", tn_probe_piece, 0 },
-        { "write", tn_probe_write, 0 },
-        { "copy", tn_probe_copy, 0 },
-        { "apart", tn_probe_apart, 0 },
-        { "stream", tn_probe_stream, 0 },
-        { "beside", tn_probe_beside, 0 },
-        { "chase", tn_probe_chase, 16 },
-        { "product", tn_probe_product, 1 },
-        { 0, 0, 0 },
+        { "nothing", tn_probe_nothing, 1 },     { "cycle", tn_probe_cycle, 16 },
+        { "issue", tn_probe_issue, 64 },        { "fma", tn_probe_fma, 12 },
+        { "fma_f64", tn_probe_fma_f64, 12 },    { "fma_chain", tn_probe_fma_chain, 16 },
+        { "plus", tn_probe_plus, 12 },          { "divide", tn_probe_divide, 16 },
+        { "sqrt", tn_probe_sqrt, 16 },          { "roots", tn_probe_roots, 1 },
+        { "behind", tn_probe_behind, 1 },       { "gather", tn_probe_gather, 16 },
+        { "mixed", tn_probe_mixed, 16 },        { "part_load", tn_probe_part_load, 16 },
+        { "splat", tn_probe_splat, 12 },        { "part_store", tn_probe_part_store, 16 },
+        { "branch", tn_probe_branch, 1 },       { "i16_dot", tn_probe_i16_dot, 12 },
+        { "i8_dot", tn_probe_i8_dot, 12 },      { "bf16_dot", tn_probe_bf16_dot, 12 },
+        { "load_f16", tn_probe_load_f16, 0 },   { "load_bf16", tn_probe_load_bf16, 0 },
+        { "store_f16", tn_probe_store_f16, 0 }, { "store_bf16", tn_probe_store_bf16, 0 },
+        { "read", tn_probe_read, 0 },           { "read_2", tn_probe_read_2, 0 },
+        { "read_4", tn_probe_read_4, 0 },       { "side", tn_probe_side, 0 },
+        { "step", tn_probe_step, 0 },           { "piece", tn_probe_piece, 0 },
+        { "write", tn_probe_write, 0 },         { "copy", tn_probe_copy, 0 },
+        { "apart", tn_probe_apart, 0 },         { "stream", tn_probe_stream, 0 },
+        { "beside", tn_probe_beside, 0 },       { "chase", tn_probe_chase, 16 },
+        { "product", tn_probe_product, 1 },     { 0, 0, 0 },
     };
     return probes;
 }

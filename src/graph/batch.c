@@ -23,6 +23,7 @@
 
 /* The name of an operation, then words, and a letter for each operand, in the order of the code:
  *   S a slot that is read, E one that is written; N, O an inline one; P, D either
+ *   V a split slot that is read, U one that is written
  *   R what is read, an input too   Q the slot of a list
  *      :  its type follows it   ?  it may be `_`
  *   A list of P   Z list of D   M list of L
@@ -36,6 +37,7 @@ const char *const batch_form[] = {
     [BATCH_BRANCH] = "branch R: else J",
     [BATCH_JUMP] = "jump J",
     [BATCH_MOVE] = "move E from S",
+    [BATCH_VIEW] = "view E: from S",
     [BATCH_COPY] = "copy O from N",
     [BATCH_BOX] = "box E: from N",
     [BATCH_UNBOX] = "unbox O: from R",
@@ -50,9 +52,11 @@ const char *const batch_form[] = {
     [BATCH_TURNS] = "turns L counter C",
     [BATCH_MATCH] = "match R: M",
     [BATCH_CHECK] = "require K",
+    [BATCH_DROP] = "drop E",
     [BATCH_LIST] = "list E",
     [BATCH_ADD] = "append to Q from S",
     [BATCH_STACK] = "stack E: from Q",
+    [BATCH_ELEMENT] = "element E from V: at R:",
 };
 
 /* ---- walking over code ----------------------------------------------------------------------- */
@@ -92,7 +96,12 @@ batch_operands(const Batch *b, const int32_t *c, BatchVisit *visit, void *user)
             bool host = k->kind == BLOCK_HOST;
             at = visit_some(c, at, 1, 'B', visit, user);
             at = visit_some(c, at, k->nin, host ? 'R' : 'S', visit, user);
-            at = visit_some(c, at, k->nout, host ? 'D' : 'E', visit, user);
+            for (uint32_t i = 0; i < k->nout; i++)
+                at = visit_some(c, at, 1,
+                                host                      ? 'D'
+                                : k->split && k->split[i] ? 'U'
+                                                          : 'E',
+                                visit, user);
         } else if (*s == 'A' || *s == 'Z' || *s == 'M') {
             at = visit_some(c, at + 1, (uint32_t)c[at],
                             *s == 'M'   ? 'L'
@@ -119,7 +128,7 @@ measure(void *user, char kind, int32_t x)
     InputRows *f = user;
     uint32_t *slots = &f->function->nslot, *counters = &f->function->ncounter, n = 0;
 
-    if (strchr("SENOPDRQ", kind) && !BATCH_IS_INPUT(x))
+    if (strchr("SENOPDRQVU", kind) && !BATCH_IS_INPUT(x))
         n = x < 0 ? (uint32_t)BATCH_INLINE(x) + 2 : (uint32_t)x + 1;
     if (kind == 'C' && (uint32_t)x >= *counters)
         *counters = (uint32_t)x + 1;
@@ -166,9 +175,10 @@ print_operand_type(Text *t, const Batch *b, uint32_t type)
     print_dims(t, b->type.at[type]);
 }
 
-/* ($0: f32[4], #2: i64[]); type NULL: without types. */
+/* ($0: f32[4], #2: i64[]); type NULL: without types. split may be NULL. */
 static void
-print_list(Text *t, const Batch *b, const int32_t *x, const uint32_t *type, uint32_t n)
+print_list(Text *t, const Batch *b, const int32_t *x, const uint32_t *type, const bool *split,
+           uint32_t n)
 {
     text_add(t, "(");
     for (uint32_t i = 0; i < n; i++) {
@@ -176,6 +186,8 @@ print_list(Text *t, const Batch *b, const int32_t *x, const uint32_t *type, uint
         print_operand(t, x[i]);
         if (type)
             print_operand_type(t, b, type[i]);
+        if (split && split[i])
+            text_add(t, " rows");
     }
     text_add(t, ")");
 }
@@ -186,9 +198,9 @@ print_block(Text *t, const Batch *b, const int32_t *c)
     const BatchBlock *k = &b->block.at[c[0]];
 
     text_printf(t, "%d %s", c[0], k->kind == BLOCK_SINGLE ? "alone " : "");
-    print_list(t, b, c + 1, k->type, k->nin);
+    print_list(t, b, c + 1, k->type, NULL, k->nin);
     text_add(t, " -> ");
-    print_list(t, b, c + 1 + k->nin, k->type + k->nin, k->nout);
+    print_list(t, b, c + 1 + k->nin, k->type + k->nin, k->split, k->nout);
     text_printf(t, " nodes %u%s from ", k->nodes, k->last ? " last" : "");
     text_quoted(t, k->name);
     return 1 + k->nin + k->nout;
@@ -206,7 +218,7 @@ print_token(Ctx *c, Text *t, const Batch *b, const char *token, const char *end,
 {
     switch (*token) {
     case 'A':
-    case 'Z': print_list(t, b, x + 1, NULL, (uint32_t)x[0]); return 1 + (uint32_t)x[0];
+    case 'Z': print_list(t, b, x + 1, NULL, NULL, (uint32_t)x[0]); return 1 + (uint32_t)x[0];
     case 'M':
         for (int32_t i = 0; i < x[0]; i++) {
             text_add(t, i ? ", " : "[");
@@ -275,9 +287,9 @@ batch_print(Ctx *c, Text *t, const Batch *b, int indent)
         text_indent(t, indent);
         text_add(t, "walk @");
         text_name(t, f->name);
-        print_list(t, b, f->at, f->type, f->nparam);
+        print_list(t, b, f->at, f->type, NULL, f->nparam);
         text_add(t, " -> ");
-        print_list(t, b, f->at + f->nparam, f->type + f->nparam, f->nresult);
+        print_list(t, b, f->at + f->nparam, f->type + f->nparam, NULL, f->nresult);
         text_add(t, " {\n");
         for (; at < b->code.n && (i + 1 == b->function.n || at < b->function.at[i + 1].code);) {
             if (place[at]) {

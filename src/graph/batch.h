@@ -10,6 +10,10 @@
  * consecutive rows, so nothing is scattered; inputs are gathered by row numbers. Constants have no
  * axis of instances.
  *
+ * An output that is read only by its outermost elements, at integers that control knows, is split:
+ * each element is a row. So the block of a loop's step reads the step's own row, and does not
+ * depend on the number of steps.
+ *
  * Control is code that each request executes by itself and that can pause anywhere: it records
  * which blocks to run on which rows, calls functions on its own stack, and waits where a branch
  * needs a value that is not computed yet. When all requests wait or have ended, the recorded nodes
@@ -38,6 +42,7 @@ typedef enum {
     BATCH_BRANCH, /* condition, type, to: jump if it is false */
     BATCH_JUMP,   /* to */
     BATCH_MOVE,   /* to slot, from slot: copy a handle */
+    BATCH_VIEW,   /* to slot, its type, from slot: copy a handle; the elements are the same */
     BATCH_COPY,   /* to, from: copy an inline value */
     BATCH_BOX,    /* slot, type, from: store an inline value in a row */
     BATCH_UNBOX,  /* to, type, slot: read a row into an inline value */
@@ -54,9 +59,12 @@ typedef enum {
     BATCH_TURNS,  /* late, counter: set a late size to the number of iterations */
     BATCH_MATCH,  /* value, type, n, late…: set late sizes to its elements */
     BATCH_CHECK,  /* check: test a constraint on sizes */
+    BATCH_DROP,   /* slot: nothing reads it any more */
     BATCH_LIST,   /* slot: an empty list */
     BATCH_ADD,    /* list slot, slot: append */
     BATCH_STACK,  /* slot, type, list slot: stack its values */
+    /* slot, split slot, its type, index, its type: the row of that outermost element */
+    BATCH_ELEMENT,
 } BatchOp;
 
 /* A call copies arguments into the callee's parameters, and its results out. An argument is inline
@@ -84,6 +92,8 @@ typedef struct {
     uint32_t nin, nout, nodes; /* nodes: the number of the model's nests in it */
     const uint32_t *type;      /* [nin + nout] */
     BlockKind kind;
+    /* [nout] its outermost elements are rows, which only BATCH_ELEMENT reads; NULL: none is */
+    const bool *split;
     /* only results of the model read its outputs, so it can run after all others */
     bool last;
 } BatchBlock;

@@ -48,7 +48,7 @@ read_number(ReadWalk *w, const char *what, int64_t end, int64_t *x)
                                                 (long long)*x, (long long)end - 1);
 }
 
-/* kind: S E N O P D R Q. */
+/* kind: S E N O P D R Q V U. */
 static bool
 read_operand(ReadWalk *w, char kind, int32_t *out)
 {
@@ -103,9 +103,11 @@ read_operand_type(ReadWalk *w, uint32_t *out)
 typedef struct {
     VEC(int32_t) at;
     VEC(uint32_t) type;
+    VEC(bool) split;
 } Operands;
 
-/* Appends ($0: f32[4], …) to the list. */
+/* Appends ($0: f32[4], $1: f32[n, 4] rows, …) to the list. Only outputs of blocks, of kind U, may
+ * be split. */
 static bool
 read_list(ReadWalk *w, char kind, bool typed, Operands *list)
 {
@@ -120,6 +122,9 @@ read_list(ReadWalk *w, char kind, bool typed, Operands *list)
             return false;
         VEC_PUSH(w->a, &list->at, x);
         VEC_PUSH(w->a, &list->type, type);
+        VEC_PUSH(w->a, &list->split, kind == 'U' && parse_accept(&w->r->p, "rows"));
+        if (list->split.at[list->at.n - 1] && !w->b->type.at[type]->rank)
+            return parse_error(&w->r->p, "what has no dimensions cannot be split");
     }
     return parse_expect(&w->r->p, ")");
 }
@@ -145,12 +150,13 @@ read_block(ReadWalk *w, bool host)
     if (!read_list(w, host ? 'R' : 'S', true, &list))
         return false;
     k.nin = list.at.n;
-    if (!parse_expect(p, "->") || !read_list(w, host ? 'D' : 'E', true, &list) ||
+    if (!parse_expect(p, "->") || !read_list(w, host ? 'D' : 'U', true, &list) ||
         !parse_expect(p, "nodes") || !read_number(w, "a count", INT32_MAX, &nodes))
         return false;
     k.nout = list.at.n - k.nin;
     k.nodes = (uint32_t)nodes;
     k.type = list.type.at;
+    k.split = list.split.n ? list.split.at + k.nin : NULL;
     k.last = parse_accept(p, "last");
     if (!parse_expect(p, "from") || !parse_string(p, &k.name))
         return false;
@@ -282,7 +288,7 @@ read_operation(ReadWalk *w, bool *ends)
 {
     Parse *p = &w->r->p;
     Sym name = parse_name(p);
-    int32_t op = 0, most = BATCH_STACK + 1;
+    int32_t op = 0, most = BATCH_ELEMENT + 1;
 
     if (!name)
         return false;

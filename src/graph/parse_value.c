@@ -165,13 +165,26 @@ read_operator(GraphParser *r, Sym name, uint32_t nout, const char *const *names,
     return graph_infer_op(r->g, call, nout, names, out);
 }
 
-/* match(sizes): contents as symbols. */
+/* match(sizes), match(sizes, x.0): contents as symbols, each at most dimension 0 of x. */
 static bool
 read_match(GraphParser *r, ValueOperand *o)
 {
-    if (!parse_expect(&r->p, "(") || !read_operand(r, o) || !parse_expect(&r->p, ")"))
+    const Expr *most[2 * TN_MAX_RANK];
+    ValueId x = 0;
+    int64_t d = 0;
+    Sym name;
+
+    if (!parse_expect(&r->p, "(") || !read_operand(r, o) ||
+        (parse_accept(&r->p, ",") && (!(name = parse_name(&r->p)) || !read_named(r, name, &x) ||
+                                      !parse_expect(&r->p, ".") || !parse_int(&r->p, &d))) ||
+        !parse_expect(&r->p, ")"))
         return false;
-    o->v = o->v ? graph_match(r->g, o->v, r->by->like, NULL, r->loc, r->origin) : 0;
+    const Type *t = x ? r->g->value.at[x].type : NULL;
+    if (t && (d < 0 || d >= t->rank))
+        return parse_error(&r->p, "%s has no dimension %lld", type_str(r->g->ctx, t), (long long)d);
+    for (uint32_t i = 0; t && i < 2 * TN_MAX_RANK; i++)
+        most[i] = t->dim[d];
+    o->v = o->v ? graph_match(r->g, o->v, r->by->like, t ? most : NULL, r->loc, r->origin) : 0;
     return o->v != 0;
 }
 
@@ -329,26 +342,35 @@ read_signed(GraphParser *r, ValueOperand *o)
     return true;
 }
 
+/* The sign of a binary operator at the cursor; NULL: none. */
+static const OpSign *
+sign_ahead(GraphParser *r)
+{
+    if (!parse_end(&r->p))
+        for (int i = 0; i < OP_SIGNS; i++)
+            if (*r->p.s == *op_sign[i].sign && parse_peek(&r->p, op_sign[i].sign))
+                return &op_sign[i];
+    return NULL;
+}
+
 /* Operands joined by operators of this precedence or tighter, left-associative. */
 static bool
 read_level(GraphParser *r, ValueOperand *o, int level)
 {
-    if (level == OP_SIGN_LEVELS)
-        return read_signed(r, o);
-    if (!read_level(r, o, level + 1))
+    const OpSign *sign;
+
+    if (!read_signed(r, o))
         return false;
-    for (int i = 0; i < OP_SIGNS; i++) {
+    while ((sign = sign_ahead(r)) && sign->level >= level) {
         ValueOperand both[2] = { *o, { 0 } };
-        if (op_sign[i].level != level || !parse_accept(&r->p, op_sign[i].sign))
-            continue;
-        if (!read_level(r, &both[1], level + 1))
+        parse_accept(&r->p, sign->sign);
+        if (!read_level(r, &both[1], sign->level + 1))
             return false;
         DType t = type_of_others(r, 2, both);
         ValueId a = value_of(r, &both[0], t), b = value_of(r, &both[1], t);
-        *o = (ValueOperand){ .v = a && b ? add_pair(r, op_sign[i].op, a, b) : 0 };
+        *o = (ValueOperand){ .v = a && b ? add_pair(r, sign->op, a, b) : 0 };
         if (!o->v)
             return false;
-        i = -1; /* another one may follow */
     }
     return true;
 }

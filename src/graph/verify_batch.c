@@ -6,7 +6,8 @@
  *   - a call has as many arguments and results as its function, inline where the function's are
  *   - control moves forward, except to the next iteration of a loop that begins before
  *   - a slot is read as it was written on every path to that operation: a value, an inline value,
- *     or a list; the same holds for a counter
+ *     a list, or a split value; the same holds for a counter
+ *   - only outputs of blocks for many requests are split, at an outermost dimension
  *
  * Since control moves forward, one pass over the code finds what slots hold: at a join of paths,
  * what they hold on all of them. At the end of an iteration, slots must hold all that they held at
@@ -25,6 +26,7 @@ typedef enum {
     VALUE,
     INLINE,
     LIST,
+    SPLIT,
     ALWAYS
 } SlotContents; /* ALWAYS: a loop's condition that is true initially */
 
@@ -86,6 +88,8 @@ check_block(BatchCheck *c, uint32_t i)
                                    : &b->instances),
              "%%%s of block %u is %s, its program has %s%s there", g->value.at[v].name, i,
              type_str(g->ctx, g->value.at[v].type), rows ? "rows of " : "", type_str(g->ctx, t));
+        NEED(c, j < k->nin || !k->split || !k->split[j - k->nin] || (rows && t->rank),
+             "output %u of block %u cannot be split", j - k->nin, i);
         NEED(c, !rows || j >= k->nin || g->value.at[g->input.at[2 * j + 1]].type == row,
              "input %u of block %u is no list of rows, %s", 2 * j + 1, i, type_str(g->ctx, row));
     }
@@ -150,6 +154,10 @@ check_types(BatchCheck *c, const int32_t *op)
         NEED(c, bytes <= 8, "%s is no value that can be inline, of 8 bytes at most",
              type_str(ctx, type[op[2]]));
         break;
+    case BATCH_ELEMENT:
+        NEED(c, type[op[3]]->rank && (is_number(c, op[5], DT_I64) || is_number(c, op[5], DT_I32)),
+             "an element is that of an outermost dimension, at one i64 or i32");
+        break;
     default: break;
     }
 }
@@ -172,16 +180,20 @@ check_call(BatchCheck *c, const int32_t *op)
 
 /* ---- what slots hold ------------------------------------------------------------------------- */
 
+/* want: VALUE may be inline. */
 static void
-read_slot(BatchCheck *c, int32_t x, bool list)
+read_slot(BatchCheck *c, int32_t x, SlotContents want)
 {
     uint32_t slot = (uint32_t)(x < 0 ? BATCH_INLINE(x) : x);
-    SlotContents want = list ? LIST : x < 0 ? INLINE : VALUE;
+    want = x < 0 ? INLINE : want;
     bool always = c->op[0] == BATCH_TURN && c->held[slot] == ALWAYS;
 
     NEED(c, c->held[slot] == want || always,
          "walk @%s reads %s%u, where there is no %s on every way there", c->f->name,
-         x < 0 ? "#" : "$", slot, list ? "list" : "value");
+         x < 0 ? "#" : "$", slot,
+         want == LIST    ? "list"
+         : want == SPLIT ? "split value"
+                         : "value");
 }
 
 static void
@@ -209,10 +221,15 @@ see_operand(void *user, char kind, int32_t x)
              c->f->name, x);
         *counter = VALUE;
     }
-    if (!c->writes && strchr("SNRPQ", kind) && !BATCH_IS_INPUT(x))
-        read_slot(c, x, kind == 'Q');
-    if (c->writes && strchr("EOD", kind))
-        write_slot(c, x, c->op[0] == BATCH_LIST ? LIST : begins ? ALWAYS : VALUE);
+    if (!c->writes && strchr("SNRPQV", kind) && !BATCH_IS_INPUT(x))
+        read_slot(c, x, kind == 'Q' ? LIST : kind == 'V' ? SPLIT : VALUE);
+    if (c->writes && strchr("EODU", kind))
+        write_slot(c, x,
+                   c->op[0] == BATCH_LIST   ? LIST
+                   : c->op[0] == BATCH_DROP ? EMPTY
+                   : kind == 'U'            ? SPLIT
+                   : begins                 ? ALWAYS
+                                            : VALUE);
 }
 
 static void
@@ -285,7 +302,7 @@ check_function(BatchCheck *c, uint32_t end)
         on = c->op[0] != BATCH_JUMP && c->op[0] != BATCH_NEXT;
     }
     for (uint32_t i = f->nparam; i < f->nparam + f->nresult && !c->wrong; i++)
-        read_slot(c, f->at[i], false);
+        read_slot(c, f->at[i], VALUE);
 }
 
 const char *

@@ -168,8 +168,7 @@ right_kind(Call *k, Attr *a, bool known)
             (known && (want == given || is_other_kind(k->proto->op_type, a->name, given))))
             continue;
         if (!known || !convert_numbers(k->m->arena, a, want))
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                              "attribute \"%s\" must be %s%s%s", a->name, kind_name[want],
+            return call_wrong(k, "attribute \"%s\" must be %s%s%s", a->name, kind_name[want],
                               known ? ", not " : "", known ? kind_name[given] : "");
         diag_note(&k->m->c->diags, k->loc,
                   "attribute \"%s\" is %s where ONNX has %s; it is taken as that", a->name,
@@ -180,6 +179,15 @@ right_kind(Call *k, Attr *a, bool known)
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
+
+const Onnx__AttributeProto *
+node_attribute(const Onnx__NodeProto *n, const char *name)
+{
+    for (size_t i = 0; i < n->n_attribute; i++)
+        if (!strcmp(text_of(n->attribute[i]->name), name))
+            return n->attribute[i];
+    return NULL;
+}
 
 static bool
 read_attr(Call *k, const Onnx__AttributeProto *p)
@@ -212,11 +220,12 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
     }
     if (!right_kind(k, &a, known))
         return false;
-    const char *what = arena_printf(m->arena, "attribute \"%s\"", name);
-    if (a.kind == ATTR_TENSOR &&
-        !(p->t ? tensor_read(m, p->t, what, k->loc, &a.type, &a.data)
-               : sparse_read(m, p->sparse_tensor, what, k->loc, &a.type, &a.data)))
-        return false;
+    if (a.kind == ATTR_TENSOR) {
+        const char *what = arena_printf(m->arena, "attribute \"%s\"", name);
+        if (!(p->t ? tensor_read(m, p->t, what, k->loc, &a.type, &a.data)
+                   : sparse_read(m, p->sparse_tensor, what, k->loc, &a.type, &a.data)))
+            return false;
+    }
     VEC_PUSH(m->arena, &k->attr, a);
     return true;
 }
@@ -245,7 +254,9 @@ attributes_are_known(Call *k, const OpRow *row)
 const Attr *
 call_attr(Call *k, const char *name)
 {
-    return attr_find((Attrs){ k->attr.at, k->attr.n }, name);
+    const Attr *a = attr_find((Attrs){ k->attr.at, k->attr.n }, name);
+
+    return a ? a : attr_find((Attrs){ k->aside.at, k->aside.n }, name);
 }
 
 void
@@ -277,19 +288,25 @@ set_string(Call *k, const char *name, const char *v)
 double
 get_float(Call *k, const char *name, double otherwise)
 {
-    return attr_float((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
+    const Attr *a = call_attr(k, name);
+
+    return attr_float((Attrs){ a, a != NULL }, name, otherwise);
 }
 
 const char *
 get_string(Call *k, const char *name, const char *otherwise)
 {
-    return attr_string((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
+    const Attr *a = call_attr(k, name);
+
+    return attr_string((Attrs){ a, a != NULL }, name, otherwise);
 }
 
 int64_t
 get_int(Call *k, const char *name, int64_t otherwise)
 {
-    return attr_int((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
+    const Attr *a = call_attr(k, name);
+
+    return attr_int((Attrs){ a, a != NULL }, name, otherwise);
 }
 
 bool
@@ -308,5 +325,28 @@ dtype_attr(Call *k, const char *name)
         return call_refuse(k, "attribute \"%s\" names ONNX type %s, which Tenon does not have",
                            name, onnx_type_name(k->m->arena, (int)a->i));
     set_string(k, name, dtype_info[t].name);
+    return true;
+}
+
+bool
+attributes_changed(Call *k, const OpRow *row)
+{
+    call_drop(k, "consumed_inputs");
+    for (const char *s = row->attrs && k->attr.n ? row->attrs : ""; *s; s += strspn(s, " ")) {
+        const bool kept_aside = *s == '-', is_type = *s == '=';
+        s += kept_aside || is_type;
+        Sym name = sym_n(k->m->c, s, strcspn(s, "> "));
+        const Attr *a = call_attr(k, name);
+        s += strcspn(s, " ");
+        if (is_type && !dtype_attr(k, name))
+            return false;
+        if (!a || is_type)
+            continue;
+        if (kept_aside)
+            VEC_PUSH(k->m->arena, &k->aside, *a);
+        else
+            set_input(k, (uint32_t)(s[-1] - '0'), call_ints(k, name, a->n, a->ints));
+        call_drop(k, name);
+    }
     return true;
 }

@@ -59,10 +59,7 @@ branch_inputs(Model *m)
     Map read = { .arena = m->arena };
     for (size_t i = 0; i < m->from->n_input; i++) {
         const Onnx__ValueInfoProto *v = m->from->input[i];
-        const Onnx__TypeProto__Tensor *t =
-            v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
-                ? v->type->tensor_type
-                : NULL;
+        const Onnx__TypeProto__Tensor *t = tensor_type(v->type);
         uint64_t where = ANYWHERE, before = 0;
         if (m->is_state && m->is_state(m->user, text_of(v->name)))
             map_put(&m->branch, MAP_PTR(sym(m->c, text_of(v->name))), ANYWHERE);

@@ -43,8 +43,7 @@ need_input(Call *k, uint32_t i)
 {
     if (input_type(k, i))
         return true;
-    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                      "%s takes %u inputs or more, the node has %u", k->proto->op_type, i + 1,
+    return call_wrong(k, "%s takes %u inputs or more, the node has %u", k->proto->op_type, i + 1,
                       k->in.n);
 }
 
@@ -66,13 +65,13 @@ need_shape(Call *k, uint32_t i, const char *name, uint32_t rank, const Expr *con
     const char *op = k->proto->op_type;
 
     if (!t || t->rank != rank)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s: %s is %s; it needs %u dimensions", op,
-                          name, t ? type_str(c, t) : "left out", rank);
+        return call_wrong(k, "%s: %s is %s; it needs %u dimensions", op, name,
+                          t ? type_str(c, t) : "left out", rank);
     for (uint32_t d = 0; d < rank; d++) {
         const char *why = arena_printf(c->arena, "%s: dimension %u of %s", k->origin, d, name);
         if (size[d] && !model_require(k->m, t->dim[d], size[d], why))
-            return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s: dimension %u of %s is %s, not %s",
-                              op, d, name, expr_str(c, t->dim[d]), expr_str(c, size[d]));
+            return call_wrong(k, "%s: dimension %u of %s is %s, not %s", op, d, name,
+                              expr_str(c, t->dim[d]), expr_str(c, size[d]));
     }
     return true;
 }
@@ -92,7 +91,11 @@ call_list(Call *k, const char *name, DType t, uint32_t n, const void *data)
 {
     Ctx *c = k->m->c;
     const Expr *dim = expr_int(c, n);
-    void *copy = arena_copy(k->m->arena, data, (size_t)n * dtype_info[t].bytes + 1);
+    const size_t bytes = (size_t)n * dtype_info[t].bytes;
+    char *copy = arena_alloc(k->m->arena, bytes + 1);
+
+    if (bytes)
+        memcpy(copy, data, bytes);
     return graph_const(k->m->g, name, type_new(c, t, 1, &dim), copy);
 }
 
@@ -100,10 +103,17 @@ call_list(Call *k, const char *name, DType t, uint32_t n, const void *data)
 ValueId
 call_ints(Call *k, const char *name, uint32_t n, const int64_t *v)
 {
-    int64_t *padded = NEW_ARRAY(k->m->arena, int64_t, n + 1);
+    return call_list(k, name, DT_I64, n, v);
+}
+
+ValueId
+call_floats(Call *k, const char *name, uint32_t n, const double *v)
+{
+    float *narrow = NEW_ARRAY(k->m->arena, float, n + 1);
+
     for (uint32_t i = 0; i < n; i++)
-        padded[i] = v[i];
-    return call_list(k, name, DT_I64, n, padded);
+        narrow[i] = (float)v[i];
+    return call_list(k, name, DT_F32, n, narrow);
 }
 
 /* A rank-0 constant with the element type of value `like`. */

@@ -10,7 +10,7 @@ typedef struct {
     Loc loc;
     Sym origin;
     OpKind op;
-    VEC(Attr) attr;
+    VEC(Attr) attr, aside; /* of the operator; only for the converter (ops.c) */
     ValueList in;
     /* names of the outer scope that the node's graphs read, in their order; */
     VEC(Sym) captured;
@@ -26,6 +26,8 @@ typedef struct {
     const char *results; /* names of outputs, in order (compose.h) */
 } Call;
 
+/* The attribute as in the file; NULL: absent. (attribute.c) */
+const Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name);
 /* A node's attributes (attribute.c): read as the kinds that operators expect, with a note if they
  * have another kind. Those that remain when a converter is done are the operator's. */
 bool read_attributes(Call *k);
@@ -42,6 +44,7 @@ bool dtype_attr(Call *k, const char *name);
 /* Constants: a list of n elements, i64[n], and one number of the element type of `like`. */
 ValueId call_list(Call *k, const char *name, DType t, uint32_t n, const void *data);
 ValueId call_ints(Call *k, const char *name, uint32_t n, const int64_t *v);
+ValueId call_floats(Call *k, const char *name, uint32_t n, const double *v); /* f32[n] */
 ValueId scalar_const(Call *k, const char *name, ValueId like, double v);
 void set_input(Call *k, uint32_t i, ValueId v);
 const char *output_name(Call *k);
@@ -49,7 +52,9 @@ const Type *input_type(Call *k, uint32_t i); /* NULL if it is absent */
 bool need_input(Call *k, uint32_t i);
 /* sets output 0 to v; false if v is 0 */
 bool finish(Call *k, ValueId v);
+/* Reports what Tenon does not have, or what is wrong with the model; false. */
 bool call_refuse(Call *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool call_wrong(Call *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* An operator of Tenon at the place of k's node; attributes are copied. */
 OpNode call_node(const Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
                  const ValueId *in);
@@ -57,6 +62,8 @@ OpNode call_node(const Call *k, OpKind op, uint32_t nattr, const Attr *attr, uin
 ValueId call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
                 const ValueId *in, const char *name);
 void call_bind(Call *k, uint32_t output, ValueId v);
+/* Adds an operator of k's inputs, whose results are the node's. */
+bool call_outputs(Call *k, OpKind op, uint32_t nattr, const Attr *attr);
 /* The same with inputs that may be absent (0); trailing ones are dropped. */
 ValueId call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
                   const ValueId *in);

@@ -9,9 +9,7 @@ static const char *
 declared_type(Model *m, const Onnx__ValueInfoProto *v)
 {
     Text t = { .arena = m->arena };
-    const Onnx__TypeProto__Tensor *tensor =
-        v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type
-                                                                              : NULL;
+    const Onnx__TypeProto__Tensor *tensor = tensor_type(v->type);
 
     if (!tensor)
         return "not a tensor";

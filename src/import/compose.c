@@ -33,7 +33,7 @@ call_names(Call *k, const char *names)
     Sym word;
 
     k->name = k->shown = (Map){ .arena = k->m->arena };
-    k->results = "";
+    k->results = NULL;
     map_put(&k->name, MAP_PTR(sym(c, "absent")), 0);
     while ((word = next_word(c, &names)) && strcmp(word, "->")) {
         if (!strcmp(word, "?")) {
@@ -104,17 +104,19 @@ call_name(Call *k, const char *name, ValueId v)
     map_put(&k->name, MAP_PTR(sym(k->m->c, name)), v);
 }
 
-bool
+void
 call_finish(Call *k)
 {
     const char *names = k->results;
     uint32_t o = 0;
     Sym word;
 
+    if (k->done || !names)
+        return;
+    k->done = true;
     for (; (word = next_word(k->m->c, &names)); o++)
         if (call_value(k, word))
             call_bind(k, o, call_value(k, word));
-    return k->done = true;
 }
 
 bool
@@ -128,7 +130,9 @@ call_says(Call *k, const char *names, const char *text, ...)
     va_start(args, text);
     bool ok = run(k, &k->name, &k->shown, &last, text, args);
     va_end(args);
-    return ok && call_finish(k);
+    if (ok)
+        call_finish(k);
+    return ok;
 }
 
 ValueId

@@ -19,8 +19,9 @@ bool call_names(Call *k, const char *names);
 bool call_text(Call *k, const char *text, ...) __attribute__((format(printf, 2, 3)));
 ValueId call_value(const Call *k, const char *name); /* 0: none, or absent */
 void call_name(Call *k, const char *name, ValueId v);
-/* Sets the node's outputs to the values of the results' names. */
-bool call_finish(Call *k);
+/* Sets the node's outputs to the values of the results' names, if any are named; when a converter
+ * returns true this is done for it. */
+void call_finish(Call *k);
 /* All of these: names, text, outputs. */
 bool call_says(Call *k, const char *names, const char *text, ...)
     __attribute__((format(printf, 3, 4)));

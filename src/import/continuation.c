@@ -12,7 +12,7 @@
  * the other one is read in place, and runs check the condition (control.c). The same holds if the
  * results of the graph differ in rank and the model declares one.
  */
-#include "import/call.h"
+#include "import/synthetic.h"
 
 #include <string.h>
 
@@ -58,12 +58,8 @@ reads(const DependentNames *s, const Onnx__NodeProto *n)
 static Onnx__NodeProto *
 renaming(Arena *a, char *from, char *to)
 {
-    Onnx__NodeProto *n = NEW(a, Onnx__NodeProto);
+    Onnx__NodeProto *n = made_node(a, "Identity", 1, 1);
 
-    n->op_type = n->name = arena_str(a, "Identity");
-    n->input = NEW_ARRAY(a, char *, 1);
-    n->output = NEW_ARRAY(a, char *, 1);
-    n->n_input = n->n_output = 1;
     n->input[0] = from;
     n->output[0] = to;
     return n;
@@ -112,9 +108,9 @@ with_rest(Arena *a, const Onnx__NodeProto *n, size_t nrest, Onnx__NodeProto *con
 const Onnx__TensorShapeProto *
 declared_shape(const Onnx__ValueInfoProto *v)
 {
-    const Onnx__TypeProto *t = v->type;
+    const Onnx__TypeProto__Tensor *t = tensor_type(v->type);
 
-    return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? t->tensor_type->shape : NULL;
+    return t ? t->shape : NULL;
 }
 
 bool

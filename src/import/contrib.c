@@ -37,21 +37,13 @@ convert_fused_matmul(Call *k)
         return false;
     call_name(k, "a", fused_operand(k, 0, "transBatchA", "transA"));
     call_name(k, "b", fused_operand(k, 1, "transBatchB", "transB"));
-    return call_text(k, "y = matmul(a, b)%s", times_text(k, get_float(k, "alpha", 1))) &&
-           call_finish(k);
+    return call_text(k, "y = matmul(a, b)%s", times_text(k, get_float(k, "alpha", 1)));
 }
 
 static bool
 convert_quick_gelu(Call *k)
 {
     return call_says(k, "x -> y", "y = self(x) {alpha = %a}", get_float(k, "alpha", 1.702));
-}
-
-static bool
-convert_simplified_norm(Call *k)
-{
-    call_drop(k, "stash_type"); /* sums are at least that wide */
-    return true;
 }
 
 /* Without a mean (rms_norm) there is no bias, and the mean output is 0; the deviation output is its
@@ -74,8 +66,7 @@ convert_skip_norm(Call *k)
                      "%s = self(sum, scale%s) {*}",
                      results, rms ? "" : ", bias") &&
            (!rms || k->nout < 2 ||
-            call_text(k, "mean = expand(like(0, deviation), shape(deviation))")) &&
-           call_finish(k);
+            call_text(k, "mean = expand(like(0, deviation), shape(deviation))"));
 }
 
 /* Adds a row each of two or three tables and normalises; the number of tokens of each sequence by
@@ -124,18 +115,15 @@ convert_rotary(Call *k)
     if (get_int(k, "is_packed_batching", 0) || get_float(k, "scale", 1) != 1)
         return call_refuse(k, "RotaryEmbedding packed or scaled");
     if (x->rank < 3 || cache->rank != 2 || at->rank < 1 || at->rank > 2)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "RotaryEmbedding of %s at positions %s with cosines %s",
+        return call_wrong(k, "RotaryEmbedding of %s at positions %s with cosines %s",
                           type_str(k->m->c, x), type_str(k->m->c, at), type_str(k->m->c, cache));
     if (at->rank == 1)
         call_name(k, "positions", positions_from(k, call_in(k, 0), call_in(k, 1)));
     if (x->rank == 3 && !heads && expr_const(x->dim[2], &hidden) &&
         expr_const(cache->dim[1], &half) && half > 0)
         set_int(k, "num_heads", hidden / (2 * half));
-    call_drop(k, "is_packed_batching");
-    call_drop(k, "scale");
     return call_value(k, "positions") &&
-           call_text(k, "y = rotary_embedding(x, cos, sin, positions) {*}") && call_finish(k);
+           call_text(k, "y = rotary_embedding(x, cos, sin, positions) {*}");
 }
 
 static bool
@@ -143,7 +131,6 @@ convert_matmul_nbits(Call *k)
 {
     if (call_in(k, 4))
         return call_refuse(k, "MatMulNBits with an order of groups (g_idx)");
-    call_drop(k, "accuracy_level");
     return true;
 }
 
@@ -197,7 +184,7 @@ activation_text(Call *k)
     while (r < sizeof known / sizeof *known && strcmp(known[r], name))
         r++;
     if (r < sizeof known / sizeof *known) {
-        OpKind op = op_row(name)->op;
+        OpKind op = op_row(k->m, name)->op;
         text_printf(&text, "%s(y) {", op_info[op].name);
         for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
             if (strstr(op_info[op].attrs, names[i]) && activation_number(k, names[i], nth++, &v))
@@ -241,8 +228,7 @@ convert_fused_conv_last(Call *k)
     return call_text(k,
                      "z? y = y + z\n"
                      "y = %s",
-                     activation) &&
-           call_finish(k);
+                     activation);
 }
 
 static bool
@@ -275,18 +261,19 @@ const OpRow composed_rows[] = {
     { "com.microsoft.TransposeMatMul", OP_NONE, convert_fused_matmul },
     { "com.microsoft.SkipLayerNormalization", OP_layer_norm, convert_skip_norm },
     { "com.microsoft.SkipSimplifiedLayerNormalization", OP_rms_norm, convert_skip_norm },
-    { "SimplifiedLayerNormalization", OP_rms_norm, convert_simplified_norm },
-    { "com.microsoft.RotaryEmbedding", OP_NONE, convert_rotary },
-    { "com.microsoft.Attention", OP_attention, convert_packed_attention },
-    { "com.microsoft.QAttention", OP_attention, convert_quantised_attention },
-    { "com.microsoft.MultiHeadAttention", OP_attention, convert_multi_head },
+    { "SimplifiedLayerNormalization", OP_rms_norm, 0, 0, "-stash_type" },
+    { "com.microsoft.RotaryEmbedding", OP_NONE, convert_rotary, "i1",
+      "-is_packed_batching -scale" },
+    { "com.microsoft.Attention", OP_attention, convert_packed_attention, "i36" },
+    { "com.microsoft.QAttention", OP_attention, convert_quantised_attention, "i5" },
+    { "com.microsoft.MultiHeadAttention", OP_attention, convert_multi_head, "i489" },
     { "com.microsoft.FusedConv", OP_NONE, convert_fused_conv },
     { "com.microsoft.FusedGemm", OP_NONE, convert_fused_gemm },
     { "com.microsoft.NhwcConv", OP_NONE, convert_fused_conv_last },
     { "com.microsoft.NhwcFusedConv", OP_NONE, convert_fused_conv_last },
     { "com.microsoft.NhwcMaxPool", OP_max_pool, convert_channels_last },
-    { "com.microsoft.EmbedLayerNormalization", OP_layer_norm, convert_embed_norm },
-    { "com.microsoft.GroupQueryAttention", OP_attention, convert_group_query },
-    { "com.microsoft.MatMulNBits", OP_matmul_nbits, convert_matmul_nbits },
+    { "com.microsoft.EmbedLayerNormalization", OP_layer_norm, convert_embed_norm, "i0178" },
+    { "com.microsoft.GroupQueryAttention", OP_attention, convert_group_query, "i569" },
+    { "com.microsoft.MatMulNBits", OP_matmul_nbits, convert_matmul_nbits, "i4", "-accuracy_level" },
     { 0 },
 };

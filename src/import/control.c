@@ -19,15 +19,6 @@ typedef struct {
     Map seen;
 } CapturedNames;
 
-const Onnx__AttributeProto *
-inside_attribute(const Onnx__NodeProto *n, const char *name)
-{
-    for (size_t i = 0; i < n->n_attribute; i++)
-        if (!strcmp(text_of(n->attribute[i]->name), name))
-            return n->attribute[i];
-    return NULL;
-}
-
 typedef struct InnerNames {
     const struct InnerNames *outer;
     Map defined;
@@ -85,9 +76,8 @@ control_names(Call *k, bool *skip)
     for (uint32_t i = 0, n = k->captured.n; i < n; i++) {
         Sym name = k->captured.at[i];
         if (!map_get(&k->m->value, MAP_PTR(name), &v))
-            return diag_error(
-                &k->m->c->diags, DIAG_MODEL, k->loc,
-                "\"%s\", which a graph inside reads, is made by no node, input or initializer",
+            return call_wrong(
+                k, "\"%s\", which a graph inside reads, is made by no node, input or initializer",
                 name);
         *skip |= v == 0;
         if (!sequence_is(v))
@@ -116,11 +106,10 @@ inside_outer(const Call *k, Sym name)
 bool
 inside_graph(Call *k, const char *name, const Onnx__GraphProto **out)
 {
-    const Onnx__AttributeProto *a = inside_attribute(k->proto, name);
+    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
 
     *out = a ? a->g : NULL;
-    return *out || diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s needs the graph \"%s\"",
-                              k->proto->op_type, name);
+    return *out || call_wrong(k, "%s needs the graph \"%s\"", k->proto->op_type, name);
 }
 
 /* ---- inner graphs ---------------------------------------------------------------------------- */
@@ -245,7 +234,7 @@ bool
 inside_read(InnerGraph *in)
 {
     in->mark = NEW_ARRAY(in->k->m->arena, uint64_t, in->k->m->from->n_output + 1);
-    if (!model_body(in->k->m, &in->output) || !model_outputs(in->k->m, &in->output, in->mark))
+    if (!model_body(in->k->m, &in->output, in->mark))
         return false;
     for (size_t i = 0; i < in->k->m->from->n_output; i++)
         if (in->mark[i] && !sequence_has_rank(in->mark[i]))
@@ -377,14 +366,13 @@ inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *type, Re
 
 /* ---- If -------------------------------------------------------------------------------------- */
 
-/* Reads the graph in place. */
+/* Reads the graph in place, with the names in `inner` besides those that the node captures. */
 static bool
-read_in_place(Call *k, const Onnx__GraphProto *from)
+read_body(Call *k, const Onnx__GraphProto *from, Map inner, bool in_place, ValueList *output,
+          uint64_t *mark)
 {
     Model *m = k->m;
     Around around = { m->from, m->g, m->value, m->in_place };
-    Map inner = { .arena = m->arena };
-    ValueList output = { 0 };
 
     for (uint32_t i = 0; i < k->captured.n; i++)
         map_put(&inner, MAP_PTR(k->captured.at[i]), inside_outer(k, k->captured.at[i]));
@@ -392,43 +380,42 @@ read_in_place(Call *k, const Onnx__GraphProto *from)
         map_put(&inner, MAP_PTR(k->captured_mark.at[i].name), k->captured_mark.at[i].mark);
     m->from = from;
     m->value = inner;
-    m->in_place = true;
-    uint64_t *mark = NEW_ARRAY(m->arena, uint64_t, from->n_output + 1);
-    bool ok = model_body(m, &output) && model_outputs(m, &output, mark);
+    m->in_place = in_place;
+    bool ok = model_body(m, output, mark);
     m->in_place = around.in_place;
     m->from = around.from;
     m->value = around.value;
-    ResultNames names = { 0 };
-    if (ok)
-        names = inside_results(k, mark);
+    return ok;
+}
+
+static bool
+read_in_place(Call *k, const Onnx__GraphProto *from)
+{
+    ValueList output = { 0 };
+    uint64_t *mark = NEW_ARRAY(k->m->arena, uint64_t, from->n_output + 1);
+
+    if (!read_body(k, from, (Map){ .arena = k->m->arena }, true, &output, mark))
+        return false;
+    ResultNames names = inside_results(k, mark);
     for (uint32_t i = 0; i < names.n; i++)
         if (*names.at[i])
-            map_put(&m->value, MAP_PTR(names.at[i]), output.at[i]);
-    return ok;
+            map_put(&k->m->value, MAP_PTR(names.at[i]), output.at[i]);
+    return true;
 }
 
 ValueId
 inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x)
 {
-    Model *m = k->m;
-    Around around = { m->from, m->g, m->value, m->in_place };
-    Map inner = { .arena = m->arena };
+    Map inner = { .arena = k->m->arena };
     ValueList output = { 0 };
+    uint64_t mark[1];
 
     if (from->n_input != 1 || from->n_output != 1)
-        return (ValueId)diag_error(
-            &m->c->diags, DIAG_MODEL, k->loc,
-            "a graph of %s takes %zu values and gives %zu; it has to take one and give one",
+        return (ValueId)call_wrong(
+            k, "a graph of %s takes %zu values and gives %zu; it has to take one and give one",
             k->proto->op_type, from->n_input, from->n_output);
-    for (uint32_t i = 0; i < k->captured.n; i++)
-        map_put(&inner, MAP_PTR(k->captured.at[i]), inside_outer(k, k->captured.at[i]));
-    map_put(&inner, MAP_PTR(sym(m->c, text_of(from->input[0]->name))), x);
-    m->from = from;
-    m->value = inner;
-    bool ok = model_body(m, &output);
-    m->from = around.from;
-    m->value = around.value;
-    return ok && output.n == 1 ? output.at[0] : 0;
+    map_put(&inner, MAP_PTR(sym(k->m->c, text_of(from->input[0]->name))), x);
+    return read_body(k, from, inner, k->m->in_place, &output, mark) && !mark[0] ? output.at[0] : 0;
 }
 
 /* The dimension if both branches agree, otherwise a new symbol with the larger of both as its
@@ -456,10 +443,9 @@ join_type(Call *k, NewSymbols *fresh, const InnerGraph *in, uint32_t i, const Ty
     for (int b = 0; b < 2; b++)
         t[b] = in[b].g->value.at[in[b].g->output.at[i]].type;
     if (t[0]->dtype != t[1]->dtype)
-        return diag_error(
-            &k->m->c->diags, DIAG_MODEL, k->loc,
-            "output %u is %s in one branch and %s in the other; both must have one element type", i,
-            type_str(k->m->c, t[0]), type_str(k->m->c, t[1]));
+        return call_wrong(
+            k, "output %u is %s in one branch and %s in the other; both must have one element type",
+            i, type_str(k->m->c, t[0]), type_str(k->m->c, t[1]));
     for (uint32_t d = 0; d < t[0]->rank; d++)
         dim[d] = join_dim(k, fresh, in, i, d);
     *out = type_new(k->m->c, t[0]->dtype, t[0]->rank, dim);
@@ -566,16 +552,13 @@ read_if(Call *k)
     if (!inside_graph(k, "then_branch", &from[0]) || !inside_graph(k, "else_branch", &from[1]))
         return false;
     if (k->in.n != 1)
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
-                          "If takes one condition, the node has %u inputs", k->in.n);
+        return call_wrong(k, "If takes one condition, the node has %u inputs", k->in.n);
     const Value *cond = &m->g->value.at[k->in.at[0]];
     if (cond->type->dtype != DT_BOOL || !expr_is(type_count(m->c, cond->type), 1))
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
-                          "the condition is %s; one bool is needed", type_str(m->c, cond->type));
+        return call_wrong(k, "the condition is %s; one bool is needed", type_str(m->c, cond->type));
     for (int b = 0; b < 2; b++)
         if (from[b]->n_output < k->nout)
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
-                              "a branch gives %zu results, the node has %u", from[b]->n_output,
+            return call_wrong(k, "a branch gives %zu results, the node has %u", from[b]->n_output,
                               k->nout);
     int64_t known;
     if (cond->known.at && expr_const(cond->known.at[0], &known))
@@ -625,16 +608,9 @@ read_if(Call *k)
     return inside_finish(k, &n, &args, type, names);
 }
 
-ControlFn *
-control_named(const char *onnx)
-{
-    static const struct {
-        const char *onnx;
-        ControlFn *read;
-    } rows[] = { { "If", read_if }, { "Loop", loop_read }, { "Scan", loop_read_scan } };
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(rows[i].onnx, onnx))
-            return rows[i].read;
-    return NULL;
-}
+const OpRow control_rows[] = {
+    { "If", OP_NONE, read_if, "n0", .control = true },
+    { "Loop", OP_NONE, loop_read, "n01", .control = true },
+    { "Scan", OP_NONE, loop_read_scan, .control = true },
+    { 0 },
+};

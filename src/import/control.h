@@ -27,8 +27,6 @@ typedef VEC(NewSymbol) NewSymbols;
 /* The node's results by name; a sequence is two of them. */
 typedef VEC(Sym) ResultNames;
 
-/* The node's attribute of that name; NULL: none. */
-const Onnx__AttributeProto *inside_attribute(const Onnx__NodeProto *n, const char *name);
 /* The value of a name in the node's scope. */
 ValueId inside_outer(const Call *k, Sym name);
 /* The graph of an attribute. Errors: there is none. */
@@ -70,8 +68,8 @@ bool inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *typ
 ValueId inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x);
 
 /* Loop and Scan. (loop.c) */
-ControlFn loop_read, loop_read_scan;
+Convert loop_read, loop_read_scan;
 /* Scan of opset 8. (scan8.c) */
-ControlFn scan_batches;
+Convert scan_batches;
 
 #endif

@@ -16,33 +16,50 @@ bool own_read(Model *m, const char *path);
 bool own_named(const Model *m, const Onnx__NodeProto *n, const char *full);
 bool own_call(Call *k);
 
-/* Are inputs that are counts or indices integers? (integers.c) */
-bool integers_checked(Call *k, const char *full); /* full: the name with its domain */
+/* A row of the table of ONNX's operators. (ops.c) */
+typedef bool Convert(Call *k);
+typedef struct {
+    const char *onnx; /* with its domain, unless that is ONNX's */
+    OpKind op;        /* OP_NONE: it becomes several */
+    /* Changes the node to that operator, or sets its outputs; NULL: it is that operator. */
+    Convert *convert;
+    /* What its inputs are, "i12 n2" (NULL: nothing to know), by their numbers:
+     *   i   integers of any width, by the schema: shapes, axes, lengths, indices, masks
+     *   n   one number
+     *   s   sizes, which become symbols where they come from data;  p: of at least 1 */
+    const char *inputs;
+    /* What becomes of attributes, "axes>1 -stash_type =dtype":
+     *   axes>1   input 1, since older opsets have it as an attribute
+     *   -name    none of the operator's; only the converter reads it
+     *   =name    ONNX's number of an element type becomes its name */
+    const char *attrs;
+    /* It runs graphs or takes sequences, and the converter sees the node before its attributes are
+     * read. */
+    bool control;
+} OpRow;
 
-/* Inputs that are one number, and lists of sizes, axes or bounds, get their length if it is
- * symbolic and the model gives it elsewhere; runs check it. (lengths.c) */
-bool call_numbers(Call *k, const char *full); /* full: the name with its domain */
-bool call_lengths(Call *k);                   /* attributes are converted already */
+/* Calls `each` for the inputs that the row describes. */
+typedef bool InputFn(Call *k, const OpRow *row, char what, uint32_t i);
+bool row_inputs(Call *k, const OpRow *row, InputFn *each);
+/* Are inputs what the row says? One number gets its length if that is symbolic; runs check it. */
+bool inputs_checked(Call *k, const OpRow *row);
 
-/* Operators that run graphs. (control.c, flex_attention.c) */
-typedef bool ControlFn(Call *k);
-/* full: the name with its domain */
-ControlFn *flex_named(const Onnx__NodeProto *n, const char *full);
-ControlFn *control_named(const char *onnx); /* NULL: none of them */
+/* Lists of sizes, axes or bounds get their length if it is symbolic and the model gives it
+ * elsewhere; runs check it. Attributes are converted already. (lengths.c) */
+bool call_lengths(Call *k);
+
+/* Operators that run graphs. (control.c, loop.c, sequence.c, flex_attention.c) */
+extern const OpRow control_rows[], sequence_rows[];
+/* Replaces the row of an operator that takes a sequence, or graphs, only in some nodes. */
+const OpRow *sequence_row(const Call *k, const OpRow *row);
+const OpRow *flex_row(const Call *k, const OpRow *row);
 /* Fills k->captured. False: a name does not exist, reported; or one comes from a node that was
  * refused, *skip. */
 bool control_names(Call *k, bool *skip);
 
-typedef bool Convert(Call *k);
-typedef struct {
-    const char *onnx;
-    OpKind op;
-    Convert *convert;
-} OpRow;
-
 /* If a node's shape, axes or bounds come from data, they become symbols, and the node becomes
  * operators over those; k->done if that is all. (sizes.c) */
-bool call_sizes(Call *k);
+bool call_sizes(Call *k, const OpRow *row);
 /* Is input i present, with contents that depend on data? (sizes.c) */
 bool call_is_open(const Call *k, uint32_t i);
 bool convert_nonzero(Call *k); /* results whose length depends on data */
@@ -69,6 +86,8 @@ Convert convert_packed_attention, convert_quantised_attention, convert_multi_hea
 /* Defines q, k and v in texts: three slices of the columns of `rows`, the first two of equal width;
  * messages call these columns `what`. */
 bool call_three_parts(Call *k, const Type *rows, const char *what, int64_t wide[3]);
+/* Adds consecutive parts of row_bias, if it is there, to the first n of q, k and v. */
+bool add_row_bias(Call *k, uint32_t n);
 
 Convert convert_recurrent, convert_quantised_lstm; /* (recurrent.c) */
 
@@ -77,8 +96,6 @@ extern const OpRow random_rows[];
 bool convert_dropout_training(Call *k);
 
 /* Strings. (strings.c) */
-/* as in the file; NULL: absent */
-const Onnx__AttributeProto *proto_attr(const Call *k, const char *name);
 /* a constant, str[n]; a NULL: none. 0, reported */
 ValueId call_strings(Call *k, const char *name, const Onnx__AttributeProto *a);
 ValueId call_string(Call *k, const char *name, const char *s); /* str[] */
@@ -97,14 +114,12 @@ bool map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is); /* (map.c) */
 ValueId map_output(const Model *m, const Onnx__ValueInfoProto *v);
 Sym map_part(Ctx *c, Sym name, int part); /* 0: the values, 1: their keys */
 bool sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional, bool list);
-Sym sequence_part(Ctx *c, Sym name, int part);              /* 0: the items, 1: their sizes */
-ControlFn *sequence_named(const Call *k, const char *onnx); /* NULL: none of its operators */
+Sym sequence_part(Ctx *c, Sym name, int part); /* 0: the items, 1: their sizes */
 /* `name`, empty so far, gets the rank of `mark` */
 bool sequence_settle(Call *k, Sym name, uint64_t mark);
 
-/* ONNX's operators. (ops.c) */
-const OpRow *op_row(const char *onnx);
-const OpRow *op_row_at(uint32_t i); /* all rows, in no order; NULL after the last */
+const OpRow *op_row(Model *m, const char *onnx); /* NULL: none of that name */
+const OpRow *op_row_at(uint32_t i);              /* all rows, in no order; NULL after the last */
 /* Reports why there is no such operator. (names.c) */
 bool refuse_operator(Call *k, const char *name);
 /* Converts the node's attributes, applies the row's converters, refuses unknown attributes. */
@@ -132,17 +147,17 @@ bool quantised_product(Call *k);
 
 Convert convert_bilinear;
 
+/* Carries out what a row says of attributes. (attribute.c) */
+bool attributes_changed(Call *k, const OpRow *row);
 bool attributes_are_known(Call *k, const OpRow *row);
 /* k->op of x, by the rules of that opset (opsets.c) */
 ValueId call_softmax(Call *k, ValueId x, int64_t opset);
 
 /* ONNX's own operators. (opsets.c) */
-Convert convert_pair, convert_compare, convert_prelu, convert_gemm, convert_constant, convert_cast,
-    convert_cast_like, convert_clip, convert_axes, convert_axes_real, convert_reshape,
-    convert_split, convert_slice, convert_pad, convert_tile, convert_resize, convert_softmax,
-    convert_gelu, convert_mod, convert_shift, convert_batch_norm, convert_norm, convert_shrink,
-    convert_det, convert_rms_norm, convert_group_norm, convert_dropout, convert_max_pool,
-    convert_eye_like, convert_quantize, convert_roi_align, convert_dft, convert_window,
-    convert_attention;
+Convert convert_pair, convert_compare, convert_prelu, convert_constant, convert_cast,
+    convert_cast_like, convert_clip, convert_axes_real, convert_split, convert_pad, convert_resize,
+    convert_softmax, convert_gelu, convert_mod, convert_shift, convert_batch_norm, convert_norm,
+    convert_shrink, convert_det, convert_rms_norm, convert_group_norm, convert_dropout,
+    convert_max_pool, convert_quantize, convert_roi_align, convert_dft, convert_attention;
 
 #endif

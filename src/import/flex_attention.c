@@ -11,15 +11,15 @@
 static bool
 is_modified(const Onnx__NodeProto *n)
 {
-    const Onnx__AttributeProto *scores = inside_attribute(n, "score_mod"),
-                               *probs = inside_attribute(n, "prob_mod");
+    const Onnx__AttributeProto *scores = node_attribute(n, "score_mod"),
+                               *probs = node_attribute(n, "prob_mod");
     return (scores && scores->g) || (probs && probs->g);
 }
 
 static ValueId
 modified(Call *k, const char *name, ValueId x)
 {
-    const Onnx__AttributeProto *a = inside_attribute(k->proto, name);
+    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
     return a && a->g && x ? inside_apply(k, a->g, x) : x;
 }
 
@@ -42,7 +42,7 @@ static bool
 read_flex(Call *k)
 {
     Ctx *c = k->m->c;
-    const Onnx__AttributeProto *given = inside_attribute(k->proto, "scale");
+    const Onnx__AttributeProto *given = node_attribute(k->proto, "scale");
     int64_t heads, shared, size;
 
     for (uint32_t i = 0; i < 3; i++)
@@ -50,8 +50,7 @@ read_flex(Call *k)
             return false;
     const Type *q = input_type(k, 0), *kt = input_type(k, 1), *v = input_type(k, 2);
     if (q->rank != 4 || kt->rank != 4 || v->rank != 4 || !dtype_is_float(q->dtype))
-        return diag_error(&c->diags, DIAG_MODEL, k->loc,
-                          "FlexAttention of %s, %s and %s; floats of rank 4 are needed",
+        return call_wrong(k, "FlexAttention of %s, %s and %s; floats of rank 4 are needed",
                           type_str(c, q), type_str(c, kt), type_str(c, v));
     if (!expr_const(q->dim[1], &heads) || !expr_const(kt->dim[1], &shared) || shared < 1 ||
         heads % shared || !expr_const(q->dim[3], &size) || size < 1)
@@ -70,11 +69,14 @@ read_flex(Call *k)
         return false;
     call_name(k, "probs", modified(k, "prob_mod", probs));
     call_name(k, "values", values);
-    return call_text(k, "y = identity(like(matmul(probs, values), x))") && call_finish(k);
+    return call_text(k, "y = identity(like(matmul(probs, values), x))");
 }
 
-ControlFn *
-flex_named(const Onnx__NodeProto *n, const char *full)
+const OpRow *
+flex_row(const Call *k, const OpRow *row)
 {
-    return !strcmp(full, "ai.onnx.preview.FlexAttention") && is_modified(n) ? read_flex : NULL;
+    static const OpRow flex = { "ai.onnx.preview.FlexAttention", OP_attention, read_flex,
+                                .control = true };
+
+    return row && !strcmp(row->onnx, flex.onnx) && is_modified(k->proto) ? &flex : row;
 }

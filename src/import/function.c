@@ -36,13 +36,12 @@ typedef struct {
 static const Onnx__AttributeProto *
 named_attribute(const Resolve *r, const char *name)
 {
-    for (size_t i = 0; i < r->call->n_attribute; i++)
-        if (!strcmp(text_of(r->call->attribute[i]->name), name))
-            return r->call->attribute[i];
-    for (size_t i = 0; i < r->function->n_attribute_proto; i++)
+    const Onnx__AttributeProto *given = node_attribute(r->call, name);
+
+    for (size_t i = 0; !given && i < r->function->n_attribute_proto; i++)
         if (!strcmp(text_of(r->function->attribute_proto[i]->name), name))
             return r->function->attribute_proto[i];
-    return NULL;
+    return given;
 }
 
 static Onnx__NodeProto **resolve_nodes(const Resolve *r, size_t n, Onnx__NodeProto *const *node);
@@ -130,10 +129,9 @@ function_call(Call *k)
     ValueList output = { 0 };
 
     if (k->in.n > f->n_input || k->proto->n_output > f->n_output)
-        return diag_error(
-            &m->c->diags, DIAG_MODEL, k->loc,
-            "function %s has %zu inputs and %zu outputs, the node gives %u and takes %zu", f->name,
-            f->n_input, f->n_output, k->in.n, k->proto->n_output);
+        return call_wrong(
+            k, "function %s has %zu inputs and %zu outputs, the node gives %u and takes %zu",
+            f->name, f->n_input, f->n_output, k->in.n, k->proto->n_output);
     for (uint32_t i = 0; i < k->in.n; i++)
         if (k->in.at[i])
             map_put(&inner, MAP_PTR(sym(m->c, text_of(f->input[i]))), k->in.at[i]);
@@ -144,7 +142,7 @@ function_call(Call *k)
     m->from = graph_of(&r);
     m->value = inner;
     m->opset = opset_of(m, f);
-    bool ok = model_body(m, &output);
+    bool ok = model_body(m, &output, NULL);
     m->in_place = in_place;
     m->opset = opset;
     m->value = value;

@@ -218,11 +218,9 @@ value_named(Call *k, const char *attr, const char *name)
     uint64_t v = 0;
 
     if (!map_get(&k->m->value, MAP_PTR(sym(k->m->c, name)), &v) || !v)
-        diag_error(d, DIAG_MODEL, k->loc,
-                   "Gradient: %s names \"%s\", which no node before this one makes", attr, name);
+        call_wrong(k, "Gradient: %s names \"%s\", which no node before this one makes", attr, name);
     else if (sequence_is(v))
-        diag_error(d, DIAG_MODEL, k->loc,
-                   "Gradient: %s names \"%s\", a sequence; a tensor is needed", attr, name);
+        call_wrong(k, "Gradient: %s names \"%s\", a sequence; a tensor is needed", attr, name);
     else
         return (ValueId)v;
     return 0;
@@ -249,20 +247,19 @@ are_inputs(Call *k, const char *attr, const Onnx__AttributeProto *names, size_t 
 bool
 convert_gradient(Call *k)
 {
-    const Onnx__AttributeProto *xs = proto_attr(k, "xs"), *zs = proto_attr(k, "zs");
+    const Onnx__AttributeProto *xs = node_attribute(k->proto, "xs"),
+                               *zs = node_attribute(k->proto, "zs");
     Diags *d = &k->m->c->diags;
     size_t nx = xs ? xs->n_strings : 0, nz = zs ? zs->n_strings : 0;
     Gradient a = { .k = k, .nvalue = k->m->g->value.n };
 
     if (!nx)
-        return diag_error(d, DIAG_MODEL, k->loc,
+        return call_wrong(k,
                           "Gradient: xs, the names of the values to differentiate by, is absent");
     if (k->in.n != nx + nz)
-        return diag_error(d, DIAG_MODEL, k->loc,
-                          "Gradient has %u inputs; xs and zs name %zu values", k->in.n, nx + nz);
+        return call_wrong(k, "Gradient has %u inputs; xs and zs name %zu values", k->in.n, nx + nz);
     if (k->nout > nx)
-        return diag_error(d, DIAG_MODEL, k->loc, "Gradient has %u outputs; xs names %zu values",
-                          k->nout, nx);
+        return call_wrong(k, "Gradient has %u outputs; xs names %zu values", k->nout, nx);
     ValueId y = value_named(k, "y", attr_string((Attrs){ k->attr.at, k->attr.n }, "y", ""));
     if (!y || !are_inputs(k, "xs", xs, 0) || !are_inputs(k, "zs", zs, nx))
         return false;

@@ -135,9 +135,8 @@ require(Call *k, ValueId v, const Expr *said, const char *what)
     const char *why = arena_printf(c->arena, "%s: %s, and rows of a cache that is a state",
                                    k->proto->op_type, what);
     return model_require(k->m, is, said, why) ||
-           diag_error(&c->diags, DIAG_MODEL, k->loc,
-                      "%s %s, and the cache, which is a state, has %s rows with the new ones", what,
-                      expr_str(c, is), expr_str(c, said));
+           call_wrong(k, "%s %s, and the cache, which is a state, has %s rows with the new ones",
+                      what, expr_str(c, is), expr_str(c, said));
 }
 
 /* The new rows are appended to the past: all sequences have the same length, and the lengths must
@@ -206,8 +205,7 @@ cached_rows(Cached *a)
     per = call_in(k, KEY) ? a->heads : a->heads + 2 * a->shared;
     a->size = wide / per;
     if (wide % per)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc,
-                          "the query has %lld columns for %lld heads", (long long)wide,
+        return call_wrong(k, "the query has %lld columns for %lld heads", (long long)wide,
                           (long long)per);
     int64_t keys = a->heads * a->size, values = keys + a->shared * a->size;
     return call_text(k,
@@ -250,8 +248,7 @@ cached_attend(Cached *a)
                      scale != 0 ? arena_printf(k->m->arena, "scale = %a", scale) : "",
                      scale != 0 && cap != 0 ? ", " : "",
                      cap != 0 ? arena_printf(k->m->arena, "softcap = %a", cap) : "",
-                     a->heads * a->size) &&
-           call_finish(k);
+                     a->heads * a->size);
 }
 
 /* Lengths exclude each sequence's last token. */

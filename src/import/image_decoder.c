@@ -18,8 +18,7 @@ convert_image_decoder(Call *k)
     while (form < 3 && strcmp(forms[form], name))
         form++;
     if (form == 3)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "pixel_format is \"%s\"; RGB, BGR and Grayscale are possible", name);
+        return call_wrong(k, "pixel_format is \"%s\"; RGB, BGR and Grayscale are possible", name);
     Attr *attr = NEW(k->m->arena, Attr);
     *attr = (Attr){ .name = sym(k->m->c, "form"), .kind = ATTR_INT, .i = form };
     ValueId size = value_of_text(k, "x", k->in.at, "match(image_size(x))");

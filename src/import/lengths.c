@@ -32,8 +32,7 @@ list_of(Call *k, ValueId v, int64_t n, const char *what)
         arena_printf(c->arena, "%s has to be %" PRId64, expr_str(c, t->dim[0]), n)
     };
     if (n > 2 * TN_MAX_RANK || !model_require_said(k->m, needed))
-        return (ValueId)diag_error(&c->diags, DIAG_MODEL, k->loc,
-                                   "%s of type %s; it has to have %" PRId64 " elements", what,
+        return (ValueId)call_wrong(k, "%s of type %s; it has to have %" PRId64 " elements", what,
                                    type_str(c, t), n);
     return value_of_text(k, "v", &v, "reshape(v, [%" PRId64 "])", n);
 }
@@ -96,10 +95,9 @@ rank_of(const Model *m, const char *name)
 static int64_t
 ints_of(const Onnx__NodeProto *n, const char *name)
 {
-    for (size_t i = 0; i < n->n_attribute; i++)
-        if (!strcmp(text_of(n->attribute[i]->name), name))
-            return (int64_t)n->attribute[i]->n_ints;
-    return -1;
+    const Onnx__AttributeProto *a = node_attribute(n, name);
+
+    return a ? (int64_t)a->n_ints : -1;
 }
 
 /* Does its first result have the rank of its first input? */
@@ -180,7 +178,7 @@ result_rank(const Call *k)
         for (size_t i = 0; i < g->n_node && rank < 0; i++) {
             const Onnx__NodeProto *n = g->node[i];
             const OpRow *row = n->n_input && n->n_output && !*text_of(n->domain)
-                                   ? op_row(text_of(n->op_type))
+                                   ? op_row(k->m, text_of(n->op_type))
                                    : NULL;
             bool first = row && !strcmp(text_of(n->input[0]), name.at[at]), any = first;
             for (size_t j = 1; row && row->op == OP_concat && j < n->n_input; j++)
@@ -272,57 +270,8 @@ call_lengths(Call *k)
         n = list_length(k, k->in.at[1]), m = list_length(k, k->in.at[3]);
         return one_list(k, 3, "the axes", n < 0 || n % 2 ? -1 : n / 2) &&
                one_list(k, 1, "the pads", m < 0 ? -1 : 2 * m);
-    case OP_reduce_sum:
-    case OP_reduce_mean:
-    case OP_reduce_prod:
-    case OP_reduce_max:
-    case OP_reduce_min:
-    case OP_reduce_l1:
-    case OP_reduce_l2:
-    case OP_reduce_sum_square:
-    case OP_reduce_log_sum:
-    case OP_reduce_log_sum_exp:
+    case OP_reduce_sum ... OP_reduce_log_sum_exp:
         return get_int(k, "keepdims", 1) || one_list(k, 1, "the axes", more(rank, result_rank(k)));
     default: return true;
     }
-}
-
-/* Inputs that are one number, by ONNX's names, a digit each. */
-static const struct {
-    const char *op, *inputs;
-} numbers[] = {
-    { "BlackmanWindow", "0" },
-    { "Clip", "12" },
-    { "CumProd", "1" },
-    { "CumSum", "1" },
-    { "DFT", "12" },
-    { "Dropout", "12" },
-    { "HammingWindow", "0" },
-    { "HannWindow", "0" },
-    { "MelWeightMatrix", "01234" },
-    { "NonMaxSuppression", "234" },
-    { "OneHot", "1" },
-    { "Range", "012" },
-    { "STFT", "13" },
-    { "SequenceAt", "1" },
-    { "SequenceErase", "1" },
-    { "SequenceInsert", "2" },
-    { "TopK", "1" },
-    { "Trilu", "1" },
-    { "If", "0" },
-    { "Loop", "01" },
-};
-
-bool
-call_numbers(Call *k, const char *full)
-{
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        for (const char *s = strcmp(numbers[i].op, full) ? "" : numbers[i].inputs; *s; s++) {
-            uint32_t at = (uint32_t)(*s - '0');
-            if (at < k->in.n && k->in.at[at] &&
-                !(k->in.at[at] = list_of(k, k->in.at[at], 1,
-                                         arena_printf(k->m->arena, "input %u, one number", at))))
-                return false;
-        }
-    return true;
 }

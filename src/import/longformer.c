@@ -89,8 +89,7 @@ sizes_fit(Call *k, int64_t heads, int64_t *wide)
                            "are needed",
                            type_str(c, t));
     if (heads < 1 || *wide % heads)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc,
-                          "LongformerAttention has %" PRId64 " heads for %" PRId64 " columns",
+        return call_wrong(k, "LongformerAttention has %" PRId64 " heads for %" PRId64 " columns",
                           heads, *wide);
     if (get_int(k, "window", 0) < 1)
         return call_refuse(k, "LongformerAttention with a window of %" PRId64 " tokens",
@@ -125,5 +124,5 @@ convert_longformer(Call *k)
                    wide))
         return false;
     call_name(k, "at", call_positions(k, call_value(k, "marked")));
-    return call_value(k, "at") && attend(k, heads, wide) && call_finish(k);
+    return call_value(k, "at") && attend(k, heads, wide);
 }

@@ -7,8 +7,10 @@
  * A Scan is a loop: its number of iterations is the length of its inputs, and each iteration takes
  * one slice of each.
  */
+#include "import/compose.h"
 #include "import/control.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* ---- loops ----------------------------------------------------------------------------------- */
@@ -39,9 +41,9 @@ typedef struct {
 static uint32_t
 declared_rank(const Onnx__ValueInfoProto *v)
 {
-    const Onnx__TypeProto *t = v->type;
-    return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && t->tensor_type->shape &&
-           t->tensor_type->shape->n_dim == 1;
+    const Onnx__TensorShapeProto *shape = declared_shape(v);
+
+    return shape && shape->n_dim == 1;
 }
 
 static ValueId
@@ -92,33 +94,17 @@ slice_input(LoopRead *l, uint32_t i, ValueId iteration)
 {
     Model *m = l->k->m;
     const char *name = text_of(l->from->input[l->ncarried + i]->name);
-    ValueId whole, index = iteration, out, at[2];
 
     if (!inside_hand_in(&l->in, "", l->slice[i], &l->args))
         return false;
-    whole = l->in.g->value.n - 1;
-    Attr axis = { .name = sym(m->c, "axis"), .kind = ATTR_INT, .i = l->axis[i] };
-    if (l->reversed[i]) {
-        Attr part[2] = { { .name = sym(m->c, "start"), .kind = ATTR_INT, .i = l->axis[i] },
-                         { .name = sym(m->c, "end"), .kind = ATTR_INT, .i = l->axis[i] + 1 } };
-        int64_t *one = NEW(m->arena, int64_t);
-        *one = 1;
-        at[0] = call_op(l->k, OP_shape, 2, part, 1, &whole, "length");
-        ValueId scalar = at[0] ? call_op(l->k, OP_squeeze, 0, NULL, 1, at, "length") : 0;
-        ValueId last =
-            scalar
-                ? call_op(l->k, OP_sub, 0, NULL, 2,
-                          (ValueId[]){ scalar, graph_const(l->in.g, "one",
-                                                           type_new(m->c, DT_I64, 0, NULL), one) },
-                          "last")
-                : 0;
-        index =
-            last ? call_op(l->k, OP_sub, 0, NULL, 2, (ValueId[]){ last, iteration }, "index") : 0;
-        if (!index)
-            return false;
-    }
-    out =
-        call_op(l->k, OP_gather, 1, &axis, 2, (ValueId[]){ whole, index }, *name ? name : "slice");
+    const char *end = arena_printf(
+        m->arena, "i = squeeze(shape(x) {start = %" PRId64 ", end = %" PRId64 "}) - 1 - i\n",
+        l->axis[i], l->axis[i] + 1);
+    ValueId out =
+        value_of_text(l->k, "x i", VALUES(l->in.g->value.n - 1, iteration),
+                      "%sgather(x, i) {axis = %" PRId64 "}", l->reversed[i] ? end : "", l->axis[i]);
+    if (out)
+        graph_name(l->in.g, out, *name ? name : "slice");
     return out && model_define(m, name, out, l->k->loc);
 }
 
@@ -398,8 +384,7 @@ need_one(Call *k, uint32_t i, DType t, const char *what)
     const Type *given = i < k->in.n ? value_type(k, k->in.at[i]) : NULL;
 
     return !given || (given->dtype == t && expr_is(type_count(k->m->c, given), 1)) ||
-           diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                      "input %u of %s, %s, is %s; one %s is needed", i, k->proto->op_type, what,
+           call_wrong(k, "input %u of %s, %s, is %s; one %s is needed", i, k->proto->op_type, what,
                       type_str(k->m->c, given), dtype_info[t].name);
 }
 
@@ -413,23 +398,21 @@ loop_read(Call *k)
         return false;
     if (l.from->n_input < 2 || l.from->n_output < l.from->n_input - 1 ||
         k->proto->n_output > l.from->n_output - 1)
-        return diag_error(
-            &m->c->diags, DIAG_MODEL, k->loc,
-            "a body with %zu inputs and %zu results does not fit a Loop with %zu results",
+        return call_wrong(
+            k, "a body with %zu inputs and %zu results does not fit a Loop with %zu results",
             l.from->n_input, l.from->n_output, k->proto->n_output);
     l.nmark = (uint32_t)l.from->n_input - 2;
     l.nstacked = (uint32_t)(l.from->n_output - 1) - l.nmark;
     while (k->in.n < k->proto->n_input || k->in.n < 2)
         VEC_PUSH(m->arena, &k->in, 0);
     if (k->in.n != 2 + l.nmark)
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
-                          "the body carries %u values, the node gives %u", l.nmark, k->in.n - 2);
+        return call_wrong(k, "the body carries %u values, the node gives %u", l.nmark, k->in.n - 2);
     if (!need_one(k, 0, DT_I64, "the number of iterations") ||
         !need_one(k, 1, DT_BOOL, "the condition"))
         return false;
     for (uint32_t i = 2; i < k->in.n; i++)
         if (!*text_of(k->proto->input[i]))
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input %u of Loop is absent", i);
+            return call_wrong(k, "input %u of Loop is absent", i);
     l.trips = k->in.at[0];
     l.cond = k->in.at[1];
     l.known_turns = known_number(m, l.trips);
@@ -454,11 +437,10 @@ loop_read(Call *k)
 static bool
 ints_attr(Call *k, const char *name, uint32_t n, int64_t *out)
 {
-    const Onnx__AttributeProto *a = inside_attribute(k->proto, name);
+    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
 
     if (a && a->n_ints != n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "attribute \"%s\" has %zu entries, %u are needed", name, a->n_ints, n);
+        return call_wrong(k, "attribute \"%s\" has %zu entries, %u are needed", name, a->n_ints, n);
     for (uint32_t i = 0; i < n; i++)
         out[i] = a ? a->ints[i] : 0;
     return true;
@@ -471,16 +453,7 @@ wrap_axis(Call *k, int64_t *axis, uint32_t rank)
 
     *axis += given < 0 ? rank : 0;
     return (*axis >= 0 && *axis < rank) ||
-           diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                      "axis %lld is outside of a tensor of rank %u", (long long)given, rank);
-}
-
-static ValueId
-ints_const(Call *k, const char *name, uint32_t n, const int64_t *v)
-{
-    const Expr *dim = expr_int(k->m->c, n);
-    return graph_const(k->m->g, name, type_new(k->m->c, DT_I64, 1, &dim),
-                       arena_copy(k->m->arena, v, n * sizeof *v));
+           call_wrong(k, "axis %lld is outside of a tensor of rank %u", (long long)given, rank);
 }
 
 /* Results are stacked along the first axis, in the order of iterations; a Scan may require another
@@ -495,22 +468,12 @@ arrange(Call *k, uint32_t output, int64_t axis, bool reversed)
 
     if (!wrap_axis(k, &axis, rank))
         return false;
-    if (reversed) {
-        const int64_t start = -1, end = INT64_MIN, first = 0, step = -1;
-        const ValueId in[5] = { v, ints_const(k, "starts", 1, &start),
-                                ints_const(k, "ends", 1, &end), ints_const(k, "axes", 1, &first),
-                                ints_const(k, "steps", 1, &step) };
-        v = call_op(k, OP_slice, 0, NULL, 5, in, "backwards");
-    }
+    if (reversed)
+        v = value_of_text(k, "v", &v, "slice(v, [-1], [%" PRId64 "], [0], [-1])", -INT64_MAX);
     for (uint32_t d = 0, next = 1; d < rank; d++)
         perm[d] = d == axis ? 0 : next++;
-    if (v && axis) {
-        Attr a = { .name = sym(m->c, "perm"),
-                   .kind = ATTR_INTS,
-                   .n = rank,
-                   .ints = arena_copy(m->arena, perm, rank * sizeof *perm) };
-        v = call_op(k, OP_transpose, 1, &a, 1, &v, "arranged");
-    }
+    if (axis)
+        v = call_transposed(k, v, perm);
     call_bind(k, output, v);
     return v != 0;
 }
@@ -519,7 +482,7 @@ bool
 loop_read_scan(Call *k)
 {
     Model *m = k->m;
-    const Onnx__AttributeProto *count = inside_attribute(k->proto, "num_scan_inputs");
+    const Onnx__AttributeProto *count = node_attribute(k->proto, "num_scan_inputs");
     LoopRead l = { .k = k };
 
     if (!inside_graph(k, "body", &l.from))
@@ -529,14 +492,13 @@ loop_read_scan(Call *k)
     l.nslice = count && count->i > 0 && (uint64_t)count->i <= k->in.n ? (uint32_t)count->i : 0;
     if (!l.nslice || l.from->n_input != k->in.n || l.from->n_output < k->in.n - l.nslice ||
         k->proto->n_output > l.from->n_output)
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
+        return call_wrong(k,
                           "a body with %zu inputs and %zu results does not fit a Scan of %u inputs "
                           "and %zu results",
                           l.from->n_input, l.from->n_output, k->in.n, k->proto->n_output);
     for (uint32_t i = 0; i < k->in.n; i++)
         if (!k->in.at[i])
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
-                              "input %u of Scan is %s; a tensor is needed", i,
+            return call_wrong(k, "input %u of Scan is %s; a tensor is needed", i,
                               *text_of(k->proto->input[i]) ? "none" : "absent");
     l.ncarried = k->in.n - l.nslice;
     l.nstacked = (uint32_t)l.from->n_output - l.ncarried;
@@ -560,9 +522,9 @@ loop_read_scan(Call *k)
             return false;
     l.axis = axis;
     l.reversed = reversed;
-    Attr part[2] = { { .name = sym(m->c, "start"), .kind = ATTR_INT, .i = axis[0] },
-                     { .name = sym(m->c, "end"), .kind = ATTR_INT, .i = axis[0] + 1 } };
-    l.trips = call_op(k, OP_shape, 2, part, 1, &l.slice[0], "turns");
+    l.trips =
+        value_of_text(k, "x", &l.slice[0], "shape(x) {start = %" PRId64 ", end = %" PRId64 "}",
+                      axis[0], axis[0] + 1);
     l.known_turns = known_number(m, l.trips);
     if (!l.trips || !read_until_stable(&l) || !finish_loop(&l))
         return false;

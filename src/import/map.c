@@ -28,9 +28,7 @@ map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
         t && t->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE ? t->map_type : NULL;
     const Onnx__TypeProto *value = map ? map->value_type : NULL;
     DType key = map ? dtype_from_onnx(map->key_type) : DT_NONE;
-    DType of = value && value->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
-                   ? dtype_from_onnx(value->tensor_type->elem_type)
-                   : DT_NONE;
+    DType of = tensor_type(value) ? dtype_from_onnx(value->tensor_type->elem_type) : DT_NONE;
     const Expr *entries = expr_symbol(m->c, arena_printf(m->arena, "%s_entries", v->name));
     Loc loc = { .file = m->path };
 
@@ -110,7 +108,7 @@ placed(Call *k, ValueId place, ValueId values, int64_t count)
 static bool
 convert_dict_vectorizer(Call *k)
 {
-    const Onnx__AttributeProto *a = proto_attr(k, "string_vocabulary");
+    const Onnx__AttributeProto *a = node_attribute(k->proto, "string_vocabulary");
     AttrList words = ml_ints(k, "int64_vocabulary");
     ValueId keys = read_keys(k), strings = keys && a ? call_strings(k, "vocabulary", a) : 0;
 
@@ -119,8 +117,7 @@ convert_dict_vectorizer(Call *k)
     if (a)
         words = (AttrList){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[strings].data };
     if (!words.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "DictVectorizer without a vocabulary");
+        return call_wrong(k, "DictVectorizer without a vocabulary");
     ValueId at = ml_place(k, keys, &words), row = at ? placed(k, at, k->in.at[0], words.n + 1) : 0;
     return row &&
            give_row(k, value_of_text(k, "row", &row, "slice(row, [0], [%" PRId64 "])", words.n));
@@ -134,7 +131,8 @@ convert_cast_map(Call *k)
         const char *name;
         DType t;
     } form[] = { { "TO_FLOAT", DT_F32 }, { "TO_STRING", DT_STR }, { "TO_INT64", DT_I64 } };
-    const char *to = ml_word(k, "cast_to", "TO_FLOAT"), *how = ml_word(k, "map_form", "DENSE");
+    const char *to = get_string(k, "cast_to", "TO_FLOAT"),
+               *how = get_string(k, "map_form", "DENSE");
     int64_t most = get_int(k, "max_map", 1);
     ValueId keys = read_keys(k);
     DType t = DT_NONE;
@@ -145,7 +143,7 @@ convert_cast_map(Call *k)
         return false;
     if (t == DT_NONE || (strcmp(how, "DENSE") && strcmp(how, "SPARSE")) || most < 1 ||
         most > 1 << 24)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+        return call_wrong(k,
                           "CastMap with cast_to %s, map_form %s and max_map %lld; TO_FLOAT, "
                           "TO_STRING and TO_INT64, DENSE and "
                           "SPARSE, and 1 to 2^24 exist",
@@ -224,8 +222,8 @@ convert_zip_map(Call *k)
     const Expr *columns = value_type(k, table)->dim[1], *wanted = expr_int(c, labels.n);
     if (!labels.n || !model_require(k->m, columns, wanted,
                                     arena_printf(c->arena, "%s: columns and labels", k->origin)))
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s columns and %lld labels",
-                          expr_str(c, columns), (long long)labels.n);
+        return call_wrong(k, "%s columns and %lld labels", expr_str(c, columns),
+                          (long long)labels.n);
     Sym name = keys_of(c, output_name(k));
     ValueId keys;
     table = sorted(k, table, &labels, name, &keys);

@@ -19,7 +19,7 @@
 AttrList
 ml_floats(Call *k, const char *name)
 {
-    const Onnx__AttributeProto *a = proto_attr(k, name);
+    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
     return a ? (AttrList){ DT_F32, (int64_t)a->n_floats, a->floats }
              : (AttrList){ DT_F32, 0, NULL };
 }
@@ -27,7 +27,7 @@ ml_floats(Call *k, const char *name)
 AttrList
 ml_ints(Call *k, const char *name)
 {
-    const Onnx__AttributeProto *a = proto_attr(k, name);
+    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
     return a ? (AttrList){ DT_I64, (int64_t)a->n_ints, a->ints } : (AttrList){ DT_I64, 0, NULL };
 }
 
@@ -42,7 +42,7 @@ ml_list(Call *k, const char *base, AttrList *out)
     *out = (AttrList){ 0 };
     for (int i = 0; i < 6; i++) {
         const Onnx__AttributeProto *a =
-            proto_attr(k, arena_printf(k->m->arena, "%s_%s", base, end[i]));
+            node_attribute(k->proto, arena_printf(k->m->arena, "%s_%s", base, end[i]));
         if (!a)
             continue;
         if (i == 0) {
@@ -66,12 +66,6 @@ ml_list(Call *k, const char *base, AttrList *out)
     return true;
 }
 
-const char *
-ml_word(Call *k, const char *name, const char *otherwise)
-{
-    return attr_string((Attrs){ k->attr.at, k->attr.n }, name, otherwise);
-}
-
 double
 ml_number(const AttrList *l, int64_t i)
 {
@@ -90,20 +84,6 @@ ml_const(Call *k, const char *name, DType t, int64_t rows, int64_t columns, cons
     if (bytes)
         memcpy(copy, data, bytes);
     return graph_const(k->m->g, name, type_new(k->m->c, t, columns < 0 ? 1 : 2, dim), copy);
-}
-
-ValueId
-ml_floats_const(Call *k, const char *name, int64_t rows, int64_t columns, const float *v)
-{
-    return ml_const(k, name, DT_F32, rows, columns, v);
-}
-
-ValueId
-ml_float(Call *k, double v)
-{
-    float f = (float)v;
-    return graph_const(k->m->g, "number", type_new(k->m->c, DT_F32, 0, NULL),
-                       arena_copy(k->m->arena, &f, sizeof f));
 }
 
 ValueId
@@ -166,18 +146,21 @@ ml_transform(Call *k, ValueId scores, const char *name)
         return softmax_zero(k, scores);
     if (!strcmp(name, "PROBIT"))
         return probit(k, scores);
-    diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+    call_wrong(k,
                "%s: post_transform \"%s\"; NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO and PROBIT exist",
                k->proto->op_type, name);
     return 0;
 }
 
-static ValueId
-named_result(Call *k, ValueId v, uint32_t i)
+bool
+ml_result(Call *k, uint32_t i, ValueId v)
 {
     const char *name =
         i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : "unused";
-    return v ? call_op(k, OP_identity, 0, NULL, 1, &v, name) : 0;
+    v = v ? call_op(k, OP_identity, 0, NULL, 1, &v, name) : 0;
+    call_bind(k, i, v);
+    k->done = true;
+    return v != 0;
 }
 
 bool
@@ -190,8 +173,7 @@ ml_labels(Call *k, const AttrList *labels, ValueId which)
             k, "labels which",
             VALUES(ml_const(k, "labels", labels->t, labels->n, -1, labels->data), which),
             "gather(labels, which)");
-    call_bind(k, 0, named_result(k, v, 0));
-    return v != 0;
+    return ml_result(k, 0, v);
 }
 
 /* ---- dictionaries ---------------------------------------------------------------------------- */
@@ -257,14 +239,14 @@ map_to(Call *k, ValueId place, const AttrList *values, const void *otherwise)
 static bool
 default_of(Call *k, DType t, const void **out, const char *unknown)
 {
-    const Onnx__AttributeProto *a = proto_attr(k, "default_tensor");
+    const Onnx__AttributeProto *a = node_attribute(k->proto, "default_tensor");
     const Type *type;
     Number n = { 0 };
 
     if (a && a->t)
         return tensor_read(k->m, a->t, "default_tensor", k->loc, &type, out) && type->dtype == t;
     if (t == DT_STR) {
-        Sym s = sym(k->m->c, ml_word(k, "default_string", unknown));
+        Sym s = sym(k->m->c, get_string(k, "default_string", unknown));
         *out = arena_copy(k->m->arena, &s, sizeof s);
         return true;
     }
@@ -295,14 +277,12 @@ convert_label_encoder(Call *k)
         *(input_type(k, 0)->dtype == DT_STR ? &keys : &values) = classes;
     }
     if (keys.n != values.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "LabelEncoder has %lld keys and %lld values", (long long)keys.n,
+        return call_wrong(k, "LabelEncoder has %lld keys and %lld values", (long long)keys.n,
                           (long long)values.n);
     if (!keys.n)
         return call_refuse(k, "LabelEncoder without keys");
     if (!default_of(k, values.t, &otherwise, "_Unused"))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "the default of LabelEncoder is not of its values' type, %s",
+        return call_wrong(k, "the default of LabelEncoder is not of its values' type, %s",
                           dtype_info[values.t].name);
     return map_to(k, ml_place(k, k->in.at[0], &keys), &values, otherwise);
 }
@@ -311,19 +291,17 @@ static bool
 convert_category_mapper(Call *k)
 {
     AttrList words, numbers = ml_ints(k, "cats_int64s");
-    const Onnx__AttributeProto *a = proto_attr(k, "cats_strings");
+    const Onnx__AttributeProto *a = node_attribute(k->proto, "cats_strings");
     const void *otherwise;
 
     if (!need_input(k, 0) || !a)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "CategoryMapper needs an input and cats_strings");
+        return call_wrong(k, "CategoryMapper needs an input and cats_strings");
     ValueId v = call_strings(k, "cats", a);
     if (!v)
         return false;
     words = (AttrList){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[v].data };
     if (words.n != numbers.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "CategoryMapper has %lld strings and %lld numbers", (long long)words.n,
+        return call_wrong(k, "CategoryMapper has %lld strings and %lld numbers", (long long)words.n,
                           (long long)numbers.n);
     bool back = input_type(k, 0)->dtype != DT_STR;
     const AttrList *keys = back ? &numbers : &words, *values = back ? &words : &numbers;
@@ -340,8 +318,7 @@ convert_one_hot_encoder(Call *k)
     bool zeros = get_int(k, "zeros", 1) != 0;
 
     if (!need_input(k, 0) || !ml_list(k, "cats", &cats) || !cats.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "OneHotEncoder needs an input and categories");
+        return call_wrong(k, "OneHotEncoder needs an input and categories");
     if (cats.n > 1 << 12)
         return call_refuse(k, "OneHotEncoder of %lld categories; 4096 are possible",
                            (long long)cats.n);
@@ -350,7 +327,7 @@ convert_one_hot_encoder(Call *k)
         unit[i * cats.n + i] = 1;
     ValueId x = cats.t == DT_STR ? k->in.at[0] : call_cast(k, k->in.at[0], cats.t),
             at = ml_place(k, x, &cats);
-    ValueId table = ml_floats_const(k, "rows", cats.n + zeros, cats.n, unit);
+    ValueId table = ml_const(k, "rows", DT_F32, cats.n + zeros, cats.n, unit);
     return at && finish(k, value_of_text(k, "table at", VALUES(table, at), "gather(table, at)"));
 }
 
@@ -368,14 +345,13 @@ convert_scaler(Call *k)
     return call_text(k, "y = f32(x)\n"
                         "offset? y = y - offset\n"
                         "scale? y = y * scale\n"
-                        "y = identity(y)") &&
-           call_finish(k);
+                        "y = identity(y)");
 }
 
 static bool
 convert_normalizer(Call *k)
 {
-    const char *norm = ml_word(k, "norm", "MAX");
+    const char *norm = get_string(k, "norm", "MAX");
 
     return call_says(k, "x -> y",
                      "x = f32(x)\n"
@@ -397,12 +373,12 @@ convert_imputer(Call *k)
         gone = (double)get_int(k, "replaced_value_int64", 0);
     }
     if (!need_input(k, 0) || !values.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Imputer needs an input and values");
+        return call_wrong(k, "Imputer needs an input and values");
     if (!call_names(k, "x -> y"))
         return false;
     call_name(k, "values", ml_const(k, "values", values.t, values.n, -1, values.data));
     return (isnan(gone) ? call_text(k, "is = is_nan(x)") : call_text(k, "is = x == %a", gone)) &&
-           call_text(k, "y = where(is, like(values, x), x)") && call_finish(k);
+           call_text(k, "y = where(is, like(values, x), x)");
 }
 
 static bool
@@ -425,7 +401,7 @@ convert_feature_vectorizer(Call *k)
             return false;
         text_printf(&parts, i ? ", f32(%s)" : "f32(%s)", name);
     }
-    return call_text(k, "y = concat(%s) {axis = 1}", text_str(&parts)) && call_finish(k);
+    return call_text(k, "y = concat(%s) {axis = 1}", text_str(&parts));
 }
 
 static bool
@@ -438,8 +414,7 @@ convert_array_feature_extractor(Call *k)
     if (input_type(k, 0)->rank == 1)
         call_name(k, "x", ml_rows(k, k->in.at[0]));
     return call_text(k, "y = gather(x, %s) {axis = -1}",
-                     input_type(k, 1)->rank == 1 ? "at" : "reshape(at, [-1])") &&
-           call_finish(k);
+                     input_type(k, 1)->rank == 1 ? "at" : "reshape(at, [-1])");
 }
 
 /* ---- linear models --------------------------------------------------------------------------- */
@@ -449,8 +424,7 @@ static ValueId
 linear(Call *k, ValueId x, const AttrList *w, const AttrList *b, int64_t rows)
 {
     if (!x || rows < 1 || w->n % rows) {
-        diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld coefficients for %lld rows",
-                   (long long)w->n, (long long)rows);
+        call_wrong(k, "%lld coefficients for %lld rows", (long long)w->n, (long long)rows);
         return 0;
     }
     int64_t columns = w->n / rows;
@@ -459,7 +433,7 @@ linear(Call *k, ValueId x, const AttrList *w, const AttrList *b, int64_t rows)
         for (int64_t j = 0; j < columns; j++)
             transposed[j * rows + i] = ((const float *)w->data)[i * columns + j];
     return value_of_text(k, "x w b",
-                         VALUES(x, ml_floats_const(k, "coefficients", columns, rows, transposed),
+                         VALUES(x, ml_const(k, "coefficients", DT_F32, columns, rows, transposed),
                                 b->n ? ml_const(k, "intercepts", DT_F32, b->n, -1, b->data) : 0),
                          "y = matmul(x, like(w, x))\n"
                          "b? y = y + like(b, x)");
@@ -472,21 +446,13 @@ convert_linear_regressor(Call *k)
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     ValueId y = linear(k, x, &w, &b, get_int(k, "targets", 1));
 
-    return finish(k, named_result(k, ml_transform(k, y, ml_word(k, "post_transform", "NONE")), 0));
+    return ml_result(k, 0, ml_transform(k, y, get_string(k, "post_transform", "NONE")));
 }
 
 static ValueId
 best_column(Call *k, ValueId scores)
 {
     return value_of_text(k, "x", &scores, "arg_max(x) {axis = 1, keepdims = 0}");
-}
-
-static bool
-give_scores(Call *k, ValueId scores)
-{
-    call_bind(k, 1, named_result(k, scores, 1));
-    k->done = true;
-    return scores != 0;
 }
 
 static bool
@@ -509,7 +475,7 @@ convert_linear_classifier(Call *k)
     if (rows == 1)
         s = ml_both(k, s, true);
     return ml_labels(k, &labels, best_column(k, s)) &&
-           give_scores(k, ml_transform(k, s, ml_word(k, "post_transform", "NONE")));
+           ml_result(k, 1, ml_transform(k, s, get_string(k, "post_transform", "NONE")));
 }
 
 /* ---- support vectors ------------------------------------------------------------------------- */
@@ -541,8 +507,7 @@ kernel_of(Call *k, ValueId x, const AttrList *vectors, int64_t count, const char
         return value_of_text(k, "dot", &dot, "tanh(dot)");
     if (!strcmp(kind, "POLY"))
         return value_of_text(k, "dot", &dot, "pow(dot, %a)", degree);
-    diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-               "kernel_type \"%s\"; LINEAR, POLY, RBF and SIGMOID exist", kind);
+    call_wrong(k, "kernel_type \"%s\"; LINEAR, POLY, RBF and SIGMOID exist", kind);
     return 0;
 }
 
@@ -552,19 +517,18 @@ convert_svm_regressor(Call *k)
     AttrList w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"),
              vectors = ml_floats(k, "support_vectors"), none = { 0 };
     int64_t count = get_int(k, "n_supports", 0);
-    const char *kind = count > 0 ? ml_word(k, "kernel_type", "LINEAR") : "LINEAR";
+    const char *kind = count > 0 ? get_string(k, "kernel_type", "LINEAR") : "LINEAR";
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
 
     if (!x || !rho.n || (count > 0 && vectors.n % count))
-        return x && diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                               "%lld vectors of %lld numbers, %lld of rho", (long long)count,
+        return x && call_wrong(k, "%lld vectors of %lld numbers, %lld of rho", (long long)count,
                                (long long)vectors.n, (long long)rho.n);
     if (count > 0)
         x = kernel_of(k, x, &vectors, count, kind);
     ValueId y = linear(k, x, &w, &none, 1);
     y = value_of_text(k, "y", &y, "y = y + %a\n%s", ml_number(&rho, 0),
                       get_int(k, "one_class", 0) ? "where(y > 0, like(1, y), -1)" : "");
-    return finish(k, named_result(k, ml_transform(k, y, ml_word(k, "post_transform", "NONE")), 0));
+    return ml_result(k, 0, ml_transform(k, y, get_string(k, "post_transform", "NONE")));
 }
 
 /* Each pair of classes has a score, and votes for one of them. Columns of these matrices are
@@ -581,8 +545,7 @@ pairs_of(Call *k, const AttrList *w, const AttrList *per_class, int64_t count, C
 
     p->pairs = n * (n - 1) / 2;
     if (n < 2 || w->n != (n - 1) * count)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "%lld coefficients for %lld vectors of %lld classes", (long long)w->n,
+        return call_wrong(k, "%lld coefficients for %lld vectors of %lld classes", (long long)w->n,
                           (long long)count, (long long)n);
     p->weight = NEW_ARRAY(a, float, count * p->pairs + 1);
     p->first = NEW_ARRAY(a, float, p->pairs *n);
@@ -608,7 +571,7 @@ convert_svm_classifier(Call *k)
     AttrList w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"),
              vectors = ml_floats(k, "support_vectors"), per_class = ml_ints(k, "vectors_per_class");
     AttrList prob_a = ml_floats(k, "prob_a"), prob_b = ml_floats(k, "prob_b"), labels;
-    const char *transform = ml_word(k, "post_transform", "NONE");
+    const char *transform = get_string(k, "post_transform", "NONE");
     ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     int64_t count = 0;
     ClassPairs p = { 0 };
@@ -616,13 +579,11 @@ convert_svm_classifier(Call *k)
     if (!x || !ml_list(k, "classlabels", &labels))
         return false;
     if (!rho.n || !w.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "SVMClassifier without coefficients or rho");
+        return call_wrong(k, "SVMClassifier without coefficients or rho");
     for (int64_t i = 0; i < per_class.n; i++) {
         int64_t some = ((const int64_t *)per_class.data)[i];
         if (some < 0 || some > vectors.n)
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "vectors_per_class has %lld",
-                              (long long)some);
+            return call_wrong(k, "vectors_per_class has %lld", (long long)some);
         count += some;
     }
     if (!count) { /* one linear function per class */
@@ -630,27 +591,25 @@ convert_svm_classifier(Call *k)
         ValueId s = linear(k, x, &w, &none, labels.n ? labels.n : 1);
         s = value_of_text(k, "s", &s, "s + %a", ml_number(&rho, 0));
         return s && ml_labels(k, &labels, best_column(k, s)) &&
-               give_scores(k, ml_transform(k, s, transform));
+               ml_result(k, 1, ml_transform(k, s, transform));
     }
     if (vectors.n % count || !pairs_of(k, &w, &per_class, count, &p))
-        return vectors.n % count
-                   ? diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld numbers of %lld vectors",
-                                (long long)vectors.n, (long long)count)
-                   : false;
+        return vectors.n % count ? call_wrong(k, "%lld numbers of %lld vectors",
+                                              (long long)vectors.n, (long long)count)
+                                 : false;
     if (rho.n != p.pairs || (prob_a.n && (prob_a.n != p.pairs || prob_b.n != p.pairs)))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "%lld of rho, %lld of prob_a for %lld pairs of classes", (long long)rho.n,
-                          (long long)prob_a.n, (long long)p.pairs);
-    ValueId kernel = kernel_of(k, x, &vectors, count, ml_word(k, "kernel_type", "LINEAR"));
+        return call_wrong(k, "%lld of rho, %lld of prob_a for %lld pairs of classes",
+                          (long long)rho.n, (long long)prob_a.n, (long long)p.pairs);
+    ValueId kernel = kernel_of(k, x, &vectors, count, get_string(k, "kernel_type", "LINEAR"));
     ValueId s =
         value_of_text(k, "kernel weights rho x",
-                      VALUES(kernel, ml_floats_const(k, "weights", count, p.pairs, p.weight),
+                      VALUES(kernel, ml_const(k, "weights", DT_F32, count, p.pairs, p.weight),
                              ml_const(k, "rho", DT_F32, rho.n, -1, rho.data), x),
                       "matmul(kernel, like(weights, x)) + like(rho, x)");
     ValueId votes =
         value_of_text(k, "s first second",
-                      VALUES(s, ml_floats_const(k, "first", p.pairs, per_class.n, p.first),
-                             ml_floats_const(k, "second", p.pairs, per_class.n, p.second)),
+                      VALUES(s, ml_const(k, "first", DT_F32, p.pairs, per_class.n, p.first),
+                             ml_const(k, "second", DT_F32, p.pairs, per_class.n, p.second)),
                       "won = f32(s > 0)\n"
                       "matmul(won, first) + matmul(1 - won, second)");
     ValueId which = best_column(k, votes);
@@ -662,7 +621,7 @@ convert_svm_classifier(Call *k)
                           per_class.n);
     else if (p.pairs == 1)
         s = ml_both(k, s, true);
-    return ml_labels(k, &labels, which) && give_scores(k, ml_transform(k, s, transform));
+    return ml_labels(k, &labels, which) && ml_result(k, 1, ml_transform(k, s, transform));
 }
 
 const OpRow ml_rows_table[] = {
@@ -674,7 +633,7 @@ const OpRow ml_rows_table[] = {
     { "ai.onnx.ml.Imputer", OP_NONE, convert_imputer },
     { "ai.onnx.ml.Binarizer", OP_NONE, convert_binarizer },
     { "ai.onnx.ml.FeatureVectorizer", OP_NONE, convert_feature_vectorizer },
-    { "ai.onnx.ml.ArrayFeatureExtractor", OP_gather, convert_array_feature_extractor },
+    { "ai.onnx.ml.ArrayFeatureExtractor", OP_gather, convert_array_feature_extractor, "i1" },
     { "ai.onnx.ml.LinearRegressor", OP_NONE, convert_linear_regressor },
     { "ai.onnx.ml.LinearClassifier", OP_NONE, convert_linear_classifier },
     { "ai.onnx.ml.SVMRegressor", OP_NONE, convert_svm_regressor },

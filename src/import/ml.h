@@ -15,13 +15,10 @@ typedef struct {
 bool ml_list(Call *k, const char *base, AttrList *out);
 AttrList ml_floats(Call *k, const char *name); /* f32[n] of one attribute */
 AttrList ml_ints(Call *k, const char *name);
-const char *ml_word(Call *k, const char *name, const char *otherwise);
 double ml_number(const AttrList *l, int64_t i);
 /* columns -1: a list */
 ValueId ml_const(Call *k, const char *name, DType t, int64_t rows, int64_t columns,
                  const void *data);
-ValueId ml_floats_const(Call *k, const char *name, int64_t rows, int64_t columns, const float *v);
-ValueId ml_float(Call *k, double v); /* f32[] */
 ValueId ml_real(Call *k, ValueId v); /* as f32; f64 stays */
 ValueId ml_rows(Call *k, ValueId x); /* with rank 2: rank 1 is one row */
 /* Scores [n, m] after the transform of that name; 0 if it is unknown. */
@@ -29,6 +26,8 @@ ValueId ml_transform(Call *k, ValueId scores, const char *name);
 /* The index of each x among the keys in their order; keys->n if it is not among them. Of equal keys
  * the first counts. */
 ValueId ml_place(Call *k, ValueId x, const AttrList *keys);
+/* Output i is v, under the node's name for it. */
+bool ml_result(Call *k, uint32_t i, ValueId v);
 /* Labels of classes by their numbers: output 0. */
 bool ml_labels(Call *k, const AttrList *labels, ValueId which);
 /* [-x, x] or [1 - x, x] of a column. */

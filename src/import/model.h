@@ -36,6 +36,7 @@ typedef struct {
     /* Sym of a name -> ValueId; 0: of a node that was refused */
     Map value;
     Map mapped; /* Sym of a path -> Bytes of the file beside the model */
+    Map row;    /* Sym of an operator -> its row (ops.c) */
     /* Sym of an input -> the branch that reads it; names of sizes that differ between branches
      * (branch.c) */
     Map branch, divided;
@@ -73,18 +74,16 @@ bool model_define(Model *m, const char *name, ValueId v, Loc loc);
 bool model_require(Model *m, const Expr *a, const Expr *b, const char *why);
 bool model_require_said(Model *m, Constraint needed);
 /* Reads m->from, whose inputs are defined: its initializers and nodes, into m->g; then its
- * outputs. */
-bool model_body(Model *m, ValueList *output);
+ * outputs; `mark`, or NULL: those that are sequences. */
+bool model_body(Model *m, ValueList *output, uint64_t *mark);
 /* One node of m->from, or a synthetic one. */
 bool model_node(Model *m, const Onnx__NodeProto *n, uint32_t index);
 /* The If g->node[order[0]], with the reason m->ranks, and the n - 1 nodes after it: reads those
  * that depend on it in its branches. (continuation.c) */
 bool model_continuation(Model *m, const uint32_t *order, size_t n);
-/* NULL: its rank is not declared */
+/* NULL: it is no tensor, and its rank is not declared */
+const Onnx__TypeProto__Tensor *tensor_type(const Onnx__TypeProto *t);
 const Onnx__TensorShapeProto *declared_shape(const Onnx__ValueInfoProto *v);
-/* The values of m->from's outputs: a sequence is two of them, and has its mark in `mark`,
- * [n_output]. */
-bool model_outputs(Model *m, ValueList *output, uint64_t *mark);
 
 /* The name of a dimension if it stands for one size everywhere; otherwise NULL. (onnx.c) */
 const char *shared_dim_name(const Onnx__TensorShapeProto__Dimension *dim);

@@ -166,11 +166,25 @@ part_rows(Call *k)
 }
 
 bool
-convert_multi_head(Call *k)
+add_row_bias(Call *k, uint32_t n)
 {
     static const char *const rows[] = { "q", "k", "v" };
     int64_t at = 0, size;
 
+    for (uint32_t i = 0; call_value(k, "row_bias") && i < n; i++, at += size) {
+        const Type *t = type_named(k, rows[i]);
+        if (!expr_const(t->dim[t->rank - 1], &size))
+            return call_refuse(k, "%s with a bias for sizes that are not known", k->proto->op_type);
+        if (!call_text(k, "%s = %s + slice(row_bias, [%" PRId64 "], [%" PRId64 "], [-1])", rows[i],
+                       rows[i], at, at + size))
+            return false;
+    }
+    return true;
+}
+
+bool
+convert_multi_head(Call *k)
+{
     if (!call_names(k, "q ? k v row_bias mask bias past_key past_value length beams "
                        "-> y present_key present_value scores"))
         return false;
@@ -185,15 +199,7 @@ convert_multi_head(Call *k)
         !call_value(k, "past_key") != !call_value(k, "past_value"))
         return call_refuse(k, "MultiHeadAttention of queries, keys and values of other ranks than "
                               "3, 4 or 5, or of half a past");
-    for (uint32_t i = 0; call_value(k, "row_bias") && i < (keys->rank == 4 ? 1 : 3); i++) {
-        if (!expr_const(type_named(k, rows[i])->dim[2], &size))
-            return call_refuse(k, "MultiHeadAttention with a bias for sizes that are not known");
-        if (!call_text(k, "%s = %s + slice(row_bias, [%" PRId64 "], [%" PRId64 "], [-1])", rows[i],
-                       rows[i], at, at + size))
-            return false;
-        at += size;
-    }
-    return attend(k) && call_finish(k);
+    return add_row_bias(k, keys->rank == 4 ? 1 : 3) && attend(k);
 }
 
 bool
@@ -206,10 +212,9 @@ call_three_parts(Call *k, const Type *rows, const char *what, int64_t wide[3])
         wide[i] = sizes && sizes->kind == ATTR_INTS && sizes->n == 3 ? sizes->ints[i] : all / 3;
     if (wide[0] < 1 || wide[2] < 1 || wide[0] != wide[1] || wide[0] > all || wide[2] > all ||
         2 * wide[0] + wide[2] != all)
-        return diag_error(
-            &k->m->c->diags, DIAG_MODEL, k->loc,
-            "%s of %lld columns do not hold queries, keys and values of %lld, %lld and %lld", what,
-            (long long)all, (long long)wide[0], (long long)wide[1], (long long)wide[2]);
+        return call_wrong(
+            k, "%s of %lld columns do not hold queries, keys and values of %lld, %lld and %lld",
+            what, (long long)all, (long long)wide[0], (long long)wide[1], (long long)wide[2]);
     return call_text(k,
                      "q = slice(rows, [0], [%" PRId64 "], [-1])\n"
                      "k = slice(rows, [%" PRId64 "], [%" PRId64 "], [-1])\n"
@@ -242,15 +247,14 @@ attend_packed(Call *k)
         !attend(k))
         return false;
     if (k->nout < 2)
-        return call_finish(k);
+        return true;
     if (wide[0] != wide[2])
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+        return call_wrong(k,
                           "%s cannot give keys of %lld numbers and values of %lld as one output "
                           "(\"%s\"); leave that output out",
                           k->proto->op_type, (long long)wide[0], (long long)wide[2],
                           k->proto->output[1]);
-    return call_text(k, "present = [unsqueeze(present_key, [0]), unsqueeze(present_value, [0])]") &&
-           call_finish(k);
+    return call_text(k, "present = [unsqueeze(present_key, [0]), unsqueeze(present_value, [0])]");
 }
 
 /* q, k and v are x w + row_bias. */

@@ -72,6 +72,13 @@ add_count(Text *t, uint32_t least, uint32_t most)
 }
 
 static void
+add_cell(Text *t, const char *s)
+{
+    for (; *s; s++)
+        text_printf(t, *s == '|' ? "\\|" : "%c", *s);
+}
+
+static void
 add_row(Text *t, const OpRow *row)
 {
     const OpInfo *info = &op_info[row->op];
@@ -84,9 +91,10 @@ add_row(Text *t, const OpRow *row)
     text_printf(t, "`%s` | ", info->name);
     add_count(t, info->min_in, info->max_in);
     text_add(t, " | ");
-    text_printf(t, *info->attrs ? "`%s` | " : "%s| ", info->attrs);
-    for (const char *s = info->meaning; *s; s++)
-        text_printf(t, *s == '|' ? "\\|" : "%c", *s);
+    text_add(t, *info->attrs ? "`" : "");
+    add_cell(t, info->attrs);
+    text_add(t, *info->attrs ? "` | " : "| ");
+    add_cell(t, info->meaning);
     text_add(t, " |\n");
 }
 
@@ -102,8 +110,9 @@ import_operators(Text *t)
     const OpRow *row[512];
     uint32_t n = 0;
 
-    for (; op_row_at(n) && n < sizeof row / sizeof *row; n++)
-        row[n] = op_row_at(n);
+    for (uint32_t i = 0; op_row_at(i) && n < sizeof row / sizeof *row; i++)
+        if (!op_row_at(i)->control)
+            row[n++] = op_row_at(i);
     qsort(row, n, sizeof *row, by_name);
     text_add(
         t,

@@ -3,6 +3,7 @@
  * All nodes that cannot be imported are reported, not only the first: their outputs become value 0,
  * and nodes that depend on them are skipped without a report.
  */
+#include "import/compose.h"
 #include "import/converters.h"
 
 #include <inttypes.h>
@@ -113,12 +114,10 @@ model_define(Model *m, const char *name, ValueId v, Loc loc)
     return true;
 }
 
-static const Onnx__TypeProto__Tensor *
-tensor_type(const Onnx__ValueInfoProto *v)
+const Onnx__TypeProto__Tensor *
+tensor_type(const Onnx__TypeProto *t)
 {
-    return v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
-               ? v->type->tensor_type
-               : NULL;
+    return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? t->tensor_type : NULL;
 }
 
 /* A sequence or an optional: its two tensors. */
@@ -131,7 +130,7 @@ list_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
     t = optional ? t->optional_type->elem_type : t;
     bool list = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE && t->sequence_type;
     t = list ? t->sequence_type->elem_type : t;
-    *is = (optional || list) && t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    *is = (optional || list) && tensor_type(t);
     DType dtype = *is ? dtype_from_onnx(t->tensor_type->elem_type) : DT_NONE;
     if (dtype == DT_NONE) {
         *is = false;
@@ -201,7 +200,7 @@ static bool
 name_is_taken(const Model *m, const char *name, const Onnx__ValueInfoProto *v, size_t d)
 {
     for (size_t i = 0; i < m->from->n_input; i++) {
-        const Onnx__TypeProto__Tensor *t = tensor_type(m->from->input[i]);
+        const Onnx__TypeProto__Tensor *t = tensor_type(m->from->input[i]->type);
         for (size_t k = 0; t && t->shape && k < t->shape->n_dim; k++) {
             if (v == m->from->input[i] && k == d)
                 return false;
@@ -224,7 +223,7 @@ own_symbol(const Model *m, const char *name)
 static const Expr *
 input_dim(const Model *m, const Onnx__ValueInfoProto *v, size_t d)
 {
-    const Onnx__TensorShapeProto__Dimension *dim = tensor_type(v)->shape->dim[d];
+    const Onnx__TensorShapeProto__Dimension *dim = tensor_type(v->type)->shape->dim[d];
     const char *name = dim_name(dim);
 
     if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
@@ -262,7 +261,7 @@ static bool
 bind_shape(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *s, Binding *b, uint32_t *nb,
            Loc loc)
 {
-    const Onnx__TypeProto__Tensor *t = tensor_type(v);
+    const Onnx__TypeProto__Tensor *t = tensor_type(v->type);
     Var var;
     int64_t fixed;
 
@@ -289,7 +288,7 @@ static bool
 declared_input(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape, const Binding *b,
                uint32_t nb, Loc loc, const Type **out)
 {
-    const Onnx__TypeProto__Tensor *t = tensor_type(v);
+    const Onnx__TypeProto__Tensor *t = tensor_type(v->type);
     const Expr *dim[TN_MAX_RANK];
     DType dtype = dtype_from_onnx(t->elem_type);
 
@@ -402,7 +401,7 @@ unknown_binding(Model *m, const ImportOptions *o, Loc loc)
     for (uint32_t i = 0; i < o->ndim; i++) {
         bool found = false;
         for (size_t v = 0; v < g->n_input; v++) {
-            const Onnx__TypeProto__Tensor *t = tensor_type(g->input[v]);
+            const Onnx__TypeProto__Tensor *t = tensor_type(g->input[v]->type);
             for (size_t d = 0; t && t->shape && d < t->shape->n_dim; d++) {
                 Var var;
                 const Expr *e = input_dim(m, g->input[v], d);
@@ -441,7 +440,7 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
     for (size_t i = 0; i < g->n_input; i++) {
         const Onnx__ValueInfoProto *v = g->input[i];
         const ImportShape *s = shape_for(o, text_of(v->name));
-        if (s && tensor_type(v) && !bind_shape(m, v, s, b, &nb, loc))
+        if (s && tensor_type(v->type) && !bind_shape(m, v, s, b, &nb, loc))
             return false;
     }
     for (size_t i = 0; i < g->n_input; i++) {
@@ -452,7 +451,7 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
             return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu of the graph has no name",
                               i);
         bool list = false;
-        if (!tensor_type(v) &&
+        if (!tensor_type(v->type) &&
             (!map_input(m, v, &list) || (!list && !list_input(m, v, &list)) || !list))
             return list ? false : refuse_input(m, v, loc);
         if (list)
@@ -508,16 +507,35 @@ read_initializers(Model *m)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
+static bool
+report(Call *k, DiagClass class, const char *format, va_list args)
+{
+    Text t = { .arena = k->m->arena };
+
+    text_vprintf(&t, format, args);
+    return diag_error(&k->m->c->diags, class, k->loc, "%s", text_str(&t));
+}
+
 bool
 call_refuse(Call *k, const char *format, ...)
 {
-    va_list ap;
-    char text[400];
+    va_list args;
 
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
-    return diag_error(&k->m->c->diags, DIAG_UNSUPPORTED, k->loc, "%s", text);
+    va_start(args, format);
+    report(k, DIAG_UNSUPPORTED, format, args);
+    va_end(args);
+    return false;
+}
+
+bool
+call_wrong(Call *k, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    report(k, DIAG_MODEL, format, args);
+    va_end(args);
+    return false;
 }
 
 void
@@ -558,8 +576,7 @@ read_operands(Call *k, bool lists, bool *skip)
             continue;
         }
         if (!there)
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
-                              "input \"%s\" is made by no node, input or initializer", name);
+            return call_wrong(k, "input \"%s\" is made by no node, input or initializer", name);
         *skip |= v == 0;
         if (sequence_is(v) && !lists)
             return call_refuse(k, "input \"%s\" is a sequence, which %s does not take in Tenon",
@@ -586,34 +603,38 @@ arity(Arena *a, const OpInfo *info)
     return arena_printf(a, "%u to %u input%s", info->min_in, info->max_in, many);
 }
 
+bool
+call_outputs(Call *k, OpKind op, uint32_t nattr, const Attr *attr)
+{
+    const char **names = NEW_ARRAY(k->m->arena, const char *, k->nout + 1);
+    ValueId *out = NEW_ARRAY(k->m->arena, ValueId, k->nout + 1);
+    OpNode call = call_node(k, op, nattr, attr, k->in.n, k->in.at);
+
+    for (uint32_t i = 0; i < k->nout; i++)
+        names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
+    if (!graph_infer_op(k->m->g, &call, k->nout, names, out))
+        return false;
+    for (uint32_t i = 0; i < k->nout; i++)
+        call_bind(k, i, out[i]);
+    return true;
+}
+
 static bool
 add_call(Call *k)
 {
     Model *m = k->m;
     const OpInfo *info = &op_info[k->op];
-    const char **names = NEW_ARRAY(m->arena, const char *, k->nout + 1);
-    ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
 
     if (k->in.n < info->min_in || (info->max_in != 255 && k->in.n > info->max_in))
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "%s takes %s, the node has %u",
-                          k->proto->op_type, arity(m->arena, info), k->in.n);
+        return call_wrong(k, "%s takes %s, the node has %u", k->proto->op_type,
+                          arity(m->arena, info), k->in.n);
     for (uint32_t i = 0; i < info->min_in; i++)
         if (!k->in.at[i])
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
-                              "input %u of %s is required and absent", i, k->proto->op_type);
+            return call_wrong(k, "input %u of %s is required and absent", i, k->proto->op_type);
     if (info->max_out != 255 && k->nout > info->max_out)
         return call_refuse(k, "output %u (\"%s\") of %s is not computed by Tenon", info->max_out,
                            k->proto->output[info->max_out], k->proto->op_type);
-    if (k->nout == 0)
-        return true;
-    for (uint32_t i = 0; i < k->nout; i++)
-        names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
-    OpNode call = call_node(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at);
-    if (!graph_infer_op(m->g, &call, k->nout, names, out))
-        return false;
-    for (uint32_t i = 0; i < k->nout; i++)
-        call_bind(k, i, out[i]);
-    return true;
+    return k->nout == 0 || call_outputs(k, k->op, k->attr.n, k->attr.at);
 }
 
 bool
@@ -635,34 +656,56 @@ model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
     const char *full = standard ? text_of(n->op_type)
                                 : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type));
-    const OpRow *row = op_row(full);
-    ControlFn *control = standard ? control_named(full) : flex_named(n, full);
-    if (standard && !control)
-        control = sequence_named(&k, text_of(n->op_type));
-    bool lists = control != NULL;
-    bool own = !row && !control && own_named(m, n, full);
-    if (own)
-        control = own_call;
-    if (!row && !control && function_named(m, n))
-        control = function_call;
-    if (!row && !control)
+    static const OpRow own = { "", OP_NONE, own_call, .control = true },
+                       function = { "", OP_NONE, function_call, .control = true };
+    const OpRow *row = flex_row(&k, sequence_row(&k, op_row(m, full)));
+    bool lists = row && row->control;
+    if (!row && own_named(m, n, full))
+        row = &own;
+    if (!row && function_named(m, n))
+        row = &function;
+    if (!row)
         return refuse_operator(&k, full);
     if (!read_operands(&k, lists, &skip))
         return false;
-    if (skip || (control && !control_names(&k, &skip)))
+    if (skip || (row->control && !control_names(&k, &skip)))
         return skip;
-    if (!integers_checked(&k, full) || !call_numbers(&k, full))
+    if (!inputs_checked(&k, row))
         return false;
-    if (control)
-        return control(&k);
     k.op = row->op;
-    if (!call_convert(&k, row) || (!k.done && (!call_lengths(&k) || !call_sizes(&k))))
+    if (!(row->control ? row->convert(&k) : call_convert(&k, row)))
         return false;
-    return k.done || add_call(&k);
+    if (!row->control && !k.done && (!call_lengths(&k) || !call_sizes(&k, row)))
+        return false;
+    call_finish(&k);
+    return row->control || k.done || add_call(&k);
+}
+
+static bool
+model_outputs(Model *m, ValueList *output, uint64_t *mark)
+{
+    const Onnx__GraphProto *g = m->from;
+    uint64_t v;
+
+    output->n = 0;
+    for (size_t i = 0; i < g->n_output; i++) {
+        Sym name = sym(m->c, text_of(g->output[i]->name));
+        if (!map_get(&m->value, MAP_PTR(name), &v))
+            return diag_error(&m->c->diags, DIAG_MODEL, (Loc){ .file = m->path },
+                              "output \"%s\" is made by no node, input or initializer", name);
+        mark[i] = sequence_is(v) ? v : 0;
+        for (int part = 0; mark[i] && part < 2; part++) {
+            map_get(&m->value, MAP_PTR(sequence_part(m->c, name, part)), &v);
+            VEC_PUSH(m->arena, output, (ValueId)v);
+        }
+        if (!mark[i])
+            VEC_PUSH(m->arena, output, (ValueId)v);
+    }
+    return true;
 }
 
 bool
-model_body(Model *m, ValueList *output)
+model_body(Model *m, ValueList *output, uint64_t *mark)
 {
     const Onnx__GraphProto *g = m->from;
     uint32_t most = depth_levels(m->c);
@@ -686,30 +729,8 @@ model_body(Model *m, ValueList *output)
         }
     }
     m->depth--;
-    return ok && model_outputs(m, output, NEW_ARRAY(m->arena, uint64_t, g->n_output + 1));
-}
-
-bool
-model_outputs(Model *m, ValueList *output, uint64_t *mark)
-{
-    const Onnx__GraphProto *g = m->from;
-    uint64_t v;
-
-    output->n = 0;
-    for (size_t i = 0; i < g->n_output; i++) {
-        Sym name = sym(m->c, text_of(g->output[i]->name));
-        if (!map_get(&m->value, MAP_PTR(name), &v))
-            return diag_error(&m->c->diags, DIAG_MODEL, (Loc){ .file = m->path },
-                              "output \"%s\" is made by no node, input or initializer", name);
-        mark[i] = sequence_is(v) ? v : 0;
-        for (int part = 0; mark[i] && part < 2; part++) {
-            map_get(&m->value, MAP_PTR(sequence_part(m->c, name, part)), &v);
-            VEC_PUSH(m->arena, output, (ValueId)v);
-        }
-        if (!mark[i])
-            VEC_PUSH(m->arena, output, (ValueId)v);
-    }
-    return true;
+    return ok &&
+           model_outputs(m, output, mark ? mark : NEW_ARRAY(m->arena, uint64_t, g->n_output + 1));
 }
 
 /* An output gets the model's name for it; inputs and constants, and values that are an output under
@@ -770,10 +791,9 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
         return NULL;
     }
     initializer_names(&m, &constants);
-    if (!read_inputs(&m, o, &constants) || !model_body(&m, &output))
-        return NULL;
     uint64_t *mark = NEW_ARRAY(arena, uint64_t, m.from->n_output + 1);
-    model_outputs(&m, &output, mark);
+    if (!read_inputs(&m, o, &constants) || !model_body(&m, &output, mark))
+        return NULL;
     for (uint32_t i = 0, at = 0; at < output.n; i++) {
         Sym given = sym(c, text_of(m.from->output[i]->name));
         ValueId keys = mark[i] ? 0 : map_output(&m, m.from->output[i]);

@@ -4,22 +4,11 @@
  * Tenon's spelling; doc/operators.md lists the latter.
  */
 #include "import/compose.h"
+#include "import/control.h"
 #include "import/converters.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-/* Attribute `name` (integers) becomes input i if the opset still has it as an attribute. */
-static void
-ints_to_input(Call *k, const char *name, uint32_t i)
-{
-    const Attr *a = call_attr(k, name);
-
-    if (!a)
-        return;
-    set_input(k, i, call_ints(k, name, a->n, a->ints));
-    call_drop(k, name);
-}
 
 /* Input i with `n` trailing axes of extent 1. */
 static bool
@@ -37,6 +26,30 @@ widen(Call *k, uint32_t i, int64_t n)
     return k->in.at[i] != 0;
 }
 
+/* The node's operator on its first input and all floats as type t; result i gets the type of input
+ * like[i]. */
+static bool
+compute_as(Call *k, DType t, const uint32_t like[4])
+{
+    DType was[4];
+
+    for (uint32_t i = 0; i < 4 && i < k->nout; i++)
+        was[i] = input_type(k, like[i])->dtype;
+    for (uint32_t i = 0; i < k->in.n; i++)
+        if (k->in.at[i] && (!i || dtype_is_float(input_type(k, i)->dtype)) &&
+            !(k->in.at[i] = call_cast(k, k->in.at[i], t)))
+            return false;
+    if (!call_outputs(k, k->op, k->attr.n, k->attr.at))
+        return false;
+    for (uint32_t i = 0; i < 4 && i < k->nout; i++) {
+        ValueId v = inside_outer(k, sym(k->m->c, text_of(k->proto->output[i])));
+        if (v && !(v = call_cast(k, v, was[i])))
+            return false;
+        call_bind(k, i, v);
+    }
+    return k->done = true;
+}
+
 /* Before opset 7 the second input is broadcast only on request, and from an axis on. */
 bool
 convert_pair(Call *k)
@@ -46,8 +59,6 @@ convert_pair(Call *k)
     if (!need_input(k, 0) || !need_input(k, 1))
         return false;
     int64_t rank = input_type(k, 0)->rank, first = axis ? axis->i : -1;
-    call_drop(k, "axis");
-    call_drop(k, "broadcast");
     return !axis || first < 0 || widen(k, 1, rank - first - input_type(k, 1)->rank);
 }
 
@@ -69,42 +80,30 @@ convert_prelu(Call *k)
 }
 
 bool
-convert_gemm(Call *k)
-{
-    call_drop(k, "broadcast");
-    return true;
-}
-
-bool
 convert_constant(Call *k)
 {
     Model *m = k->m;
     const char *name = output_name(k) ? output_name(k) : "constant";
     const Attr *a = k->attr.n ? &k->attr.at[0] : NULL;
-    float f;
 
     if (!a || k->attr.n != 1 || (strncmp(a->name, "value", 5) && strcmp(a->name, "sparse_value")))
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a Constant has exactly one value");
+        return call_wrong(k, "a Constant has exactly one value");
     k->done = true;
     switch (a->kind) {
     case ATTR_TENSOR: return finish(k, graph_const(m->g, name, a->type, a->data));
     case ATTR_INT:
-        return finish(k, graph_const(m->g, name, type_new(m->c, DT_I64, 0, NULL),
-                                     arena_copy(m->arena, &a->i, sizeof a->i)));
-    case ATTR_FLOAT:
-        f = (float)a->f;
-        return finish(k, graph_const(m->g, name, type_new(m->c, DT_F32, 0, NULL),
-                                     arena_copy(m->arena, &f, sizeof f)));
-    case ATTR_INTS: return finish(k, call_ints(k, name, a->n, a->ints));
-    case ATTR_FLOATS: {
-        float *v = NEW_ARRAY(m->arena, float, a->n + 1);
-        for (uint32_t i = 0; i < a->n; i++)
-            v[i] = (float)a->floats[i];
-        return finish(k, call_list(k, name, DT_F32, a->n, v));
+    case ATTR_FLOAT: {
+        const bool real = a->kind == ATTR_FLOAT;
+        float f = (float)a->f;
+        return finish(k, graph_const(m->g, name, type_new(m->c, real ? DT_F32 : DT_I64, 0, NULL),
+                                     real ? arena_copy(m->arena, &f, sizeof f)
+                                          : arena_copy(m->arena, &a->i, sizeof a->i)));
     }
+    case ATTR_INTS: return finish(k, call_ints(k, name, a->n, a->ints));
+    case ATTR_FLOATS: return finish(k, call_floats(k, name, a->n, a->floats));
     case ATTR_STRING: {
         bool many = !strcmp(a->name, "value_strings");
-        return finish(k, many ? call_strings(k, name, proto_attr(k, a->name))
+        return finish(k, many ? call_strings(k, name, node_attribute(k->proto, a->name))
                               : call_string(k, name, a->s));
     }
     }
@@ -130,7 +129,7 @@ bool
 convert_cast(Call *k)
 {
     if (!call_attr(k, "to"))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Cast needs the attribute \"to\"");
+        return call_wrong(k, "Cast needs the attribute \"to\"");
     return dtype_attr(k, "to") && cast_text(k);
 }
 
@@ -155,15 +154,6 @@ convert_clip(Call *k)
         set_input(k, 1, scalar_const(k, "min", k->in.at[0], lo->f));
     if (hi)
         set_input(k, 2, scalar_const(k, "max", k->in.at[0], hi->f));
-    call_drop(k, "min");
-    call_drop(k, "max");
-    return true;
-}
-
-bool
-convert_axes(Call *k)
-{
-    ints_to_input(k, "axes", 1);
     return true;
 }
 
@@ -173,21 +163,8 @@ convert_axes_real(Call *k)
 {
     DType t = input_type(k, 0) ? input_type(k, 0)->dtype : DT_NONE;
 
-    ints_to_input(k, "axes", 1);
-    if (!dtype_is_int(t) || call_is_open(k, 1)) /* axes from data: sizes.c */
-        return true;
-    k->in.at[0] = call_cast(k, k->in.at[0], DT_F64);
-    return finish(
-        k, k->in.at[0]
-               ? call_cast(k, call_some(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at), t)
-               : 0);
-}
-
-bool
-convert_reshape(Call *k)
-{
-    ints_to_input(k, "shape", 1);
-    return true;
+    /* axes from data: sizes.c */
+    return !dtype_is_int(t) || call_is_open(k, 1) || compute_as(k, DT_F64, (uint32_t[4]){ 0 });
 }
 
 /* Parts of equal size, rounded up; the last ones have the remainder. If the axis's size is known,
@@ -221,21 +198,7 @@ convert_split(Call *k)
 {
     bool uneven = call_attr(k, "num_outputs") != NULL;
 
-    ints_to_input(k, "split", 1);
-    call_drop(k, "num_outputs");
     return uneven && k->in.n == 1 && need_input(k, 0) ? split_rounded_up(k) : true;
-}
-
-bool
-convert_slice(Call *k)
-{
-    bool axes = call_attr(k, "axes") != NULL;
-
-    ints_to_input(k, "starts", 1);
-    ints_to_input(k, "ends", 2);
-    if (axes)
-        ints_to_input(k, "axes", 3);
-    return true;
 }
 
 bool
@@ -247,15 +210,6 @@ convert_pad(Call *k)
         return false;
     if (value && value->kind == ATTR_FLOAT && k->m->opset < 11 && value->f != 0)
         set_input(k, 2, scalar_const(k, "value", k->in.at[0], value->f));
-    call_drop(k, "value");
-    ints_to_input(k, "pads", 1);
-    return true;
-}
-
-bool
-convert_tile(Call *k)
-{
-    ints_to_input(k, "repeats", 1);
     return true;
 }
 
@@ -275,8 +229,7 @@ resize_integers(Call *k)
                      "y = %s",
                      narrow ? "f32" : "f64",
                      narrow ? "quantize_linear(resized, like(1, resized), like(0, x))"
-                            : "like(round(resized), x)") &&
-           call_finish(k);
+                            : "like(round(resized), x)");
 }
 
 bool
@@ -288,10 +241,7 @@ convert_resize(Call *k)
     if (!upsample)
         return need_input(k, 0) && resize_integers(k);
     if (scales) {
-        float *v = NEW_ARRAY(k->m->arena, float, scales->n + 1);
-        for (uint32_t i = 0; i < scales->n; i++)
-            v[i] = (float)scales->floats[i];
-        set_input(k, 1, call_list(k, "scales", DT_F32, scales->n, v));
+        set_input(k, 1, call_floats(k, "scales", scales->n, scales->floats));
         call_drop(k, "scales");
     }
     if (!need_input(k, 1))
@@ -332,7 +282,6 @@ convert_gelu(Call *k)
     const char *how = get_string(k, "approximate", "none");
     if (!strcmp(how, "tanh"))
         k->op = OP_gelu_tanh;
-    call_drop(k, "approximate");
     return true;
 }
 
@@ -341,7 +290,6 @@ convert_mod(Call *k)
 {
     if (get_int(k, "fmod", 0))
         k->op = OP_fmod;
-    call_drop(k, "fmod");
     return true;
 }
 
@@ -351,9 +299,7 @@ convert_shift(Call *k)
     const char *way = get_string(k, "direction", "");
     k->op = !strcmp(way, "LEFT") ? OP_shift_left : OP_shift_right;
     if (strcmp(way, "LEFT") && strcmp(way, "RIGHT"))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "BitShift needs direction LEFT or RIGHT, not \"%s\"", way);
-    call_drop(k, "direction");
+        return call_wrong(k, "BitShift needs direction LEFT or RIGHT, not \"%s\"", way);
     return true;
 }
 
@@ -367,7 +313,7 @@ batch_norm_of_places(Call *k)
     const Type *x = input_type(k, 0);
     for (uint32_t i = 1; i < 5; i++)
         if (input_type(k, i)->rank + 1 != x->rank)
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+            return call_wrong(k,
                               "BatchNormalization of %s with spatial=0, and input %u is %s: it "
                               "needs one number for each place "
                               "of a sample, all dimensions but the first",
@@ -387,10 +333,6 @@ convert_batch_norm(Call *k)
                            "BatchNormalization in training mode; export the model for inference");
     if (!get_int(k, "spatial", 1))
         return batch_norm_of_places(k);
-    call_drop(k, "training_mode");
-    call_drop(k, "spatial");
-    call_drop(k, "momentum");
-    call_drop(k, "is_test");
     return true;
 }
 
@@ -399,34 +341,22 @@ convert_norm(Call *k)
 {
     if (get_int(k, "stash_type", 1) != 1)
         return call_refuse(k, "%s with stash_type other than float", k->proto->op_type);
-    call_drop(k, "stash_type");
     return true;
-}
-
-/* The node's operator on its inputs converted to type t, and its result converted to `to`. */
-static bool
-compute_as(Call *k, DType t, DType to)
-{
-    for (uint32_t i = 0; i < k->in.n; i++)
-        if (k->in.at[i] && !(k->in.at[i] = call_cast(k, k->in.at[i], t)))
-            return false;
-    ValueId y = call_op(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at, "wide");
-    return finish(k, y && t == to ? y : call_cast(k, y, to));
 }
 
 /* Thresholds and biases are floats, for integers too. */
 bool
 convert_shrink(Call *k)
 {
-    return need_inputs(k, 1) && (dtype_is_float(input_type(k, 0)->dtype) ||
-                                 compute_as(k, DT_F64, input_type(k, 0)->dtype));
+    return need_inputs(k, 1) &&
+           (dtype_is_float(input_type(k, 0)->dtype) || compute_as(k, DT_F64, (uint32_t[4]){ 0 }));
 }
 
 bool
 convert_det(Call *k)
 {
-    return need_inputs(k, 1) && (!dtype_is_short(input_type(k, 0)->dtype) ||
-                                 compute_as(k, DT_F32, input_type(k, 0)->dtype));
+    return need_inputs(k, 1) &&
+           (!dtype_is_short(input_type(k, 0)->dtype) || compute_as(k, DT_F32, (uint32_t[4]){ 0 }));
 }
 
 /* The result has the type of the scale. */
@@ -437,7 +367,7 @@ convert_rms_norm(Call *k)
         return false;
     DType x = input_type(k, 0)->dtype, scale = input_type(k, 1)->dtype;
     return x == scale || !dtype_is_float(x) || !dtype_is_float(scale) ||
-           compute_as(k, x == DT_F64 || scale == DT_F64 ? DT_F64 : DT_F32, scale);
+           compute_as(k, x == DT_F64 || scale == DT_F64 ? DT_F64 : DT_F32, (uint32_t[4]){ 1 });
 }
 
 /* v[g], one number for each group, repeated for each channel of x. */
@@ -461,8 +391,7 @@ convert_group_norm(Call *k)
     int64_t groups = get_int(k, "num_groups", 0);
     if (groups < 1 || input_type(k, 0)->rank < 2 || input_type(k, 1)->rank != 1 ||
         input_type(k, 2)->rank != 1)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "GroupNormalization of %s in %lld groups with a scale %s",
+        return call_wrong(k, "GroupNormalization of %s in %lld groups with a scale %s",
                           type_str(k->m->c, input_type(k, 0)), (long long)groups,
                           type_str(k->m->c, input_type(k, 1)));
     for (uint32_t i = 1; i < 3; i++)
@@ -478,9 +407,6 @@ convert_dropout(Call *k)
 
     if (train && !(train->at && expr_is(train->at[0], 0)))
         return need_input(k, 0) && convert_dropout_training(k);
-    call_drop(k, "ratio");
-    call_drop(k, "seed");
-    call_drop(k, "is_test");
     if (k->in.n > 1) /* the ratio */
         k->in.at[1] = 0;
     if (k->m->opset >= 10 || k->nout < 2 || !need_input(k, 0))
@@ -498,14 +424,7 @@ convert_max_pool(Call *k)
 {
     if (k->nout > 1)
         return convert_max_pool_places(k);
-    call_drop(k, "storage_order");
     return true;
-}
-
-bool
-convert_eye_like(Call *k)
-{
-    return dtype_attr(k, "dtype");
 }
 
 /* To floats of 8 bits, where values beyond the range become NaN: a quotient that is cast. For
@@ -537,8 +456,6 @@ convert_quantize(Call *k)
 {
     bool saturates = get_int(k, "saturate", 1);
 
-    call_drop(k, "saturate");
-    call_drop(k, "precision");
     if (k->op == OP_quantize_linear && k->in.n > 1 && input_type(k, 1) &&
         dtype_is_int(input_type(k, 1)->dtype))
         k->in.at[1] = call_cast(k, k->in.at[1], DT_F32);
@@ -579,57 +496,21 @@ convert_dft(Call *k)
 
     if (k->m->opset < 20)
         set_input(k, 2, call_ints(k, "axis", 1, &axis));
-    call_drop(k, "axis");
     return true;
-}
-
-bool
-convert_window(Call *k)
-{
-    return dtype_attr(k, "output_datatype");
 }
 
 /* If one of queries, keys and values is f64, all are converted; each result has the type of its
  * operand. */
-static bool
-attention_in_doubles(Call *k)
-{
-    static const uint32_t like[] = { 0, 1, 2, 0 };
-    const char *name[4];
-    DType was[4];
-    ValueId y[4];
-
-    for (uint32_t i = 0; i < k->nout && i < 4; i++) {
-        name[i] =
-            i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
-        was[i] = input_type(k, like[i])->dtype;
-    }
-    for (uint32_t i = 0; i < 6 && i < k->in.n; i++)
-        if (k->in.at[i] && dtype_is_float(input_type(k, i)->dtype) &&
-            !(k->in.at[i] = call_cast(k, k->in.at[i], DT_F64)))
-            return false;
-    OpNode call = call_node(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at);
-    if (!graph_infer_op(k->m->g, &call, k->nout, name, y))
-        return false;
-    for (uint32_t i = 0; i < k->nout && i < 4; i++)
-        if (name[i]) {
-            if (!(y[i] = call_cast(k, y[i], was[i])))
-                return false;
-            call_bind(k, i, y[i]);
-        }
-    return k->done = true;
-}
-
 bool
 convert_attention(Call *k)
 {
     bool doubles = false, others = false;
 
-    call_drop(k, "softmax_precision"); /* always at least f32 */
     for (uint32_t i = 0; i < 6 && i < k->in.n; i++) {
         DType t = input_type(k, i) ? input_type(k, i)->dtype : DT_NONE;
         doubles |= t == DT_F64;
         others |= dtype_is_float(t) && t != DT_F64;
     }
-    return need_inputs(k, 3) && (!doubles || !others || attention_in_doubles(k));
+    return need_inputs(k, 3) &&
+           (!doubles || !others || compute_as(k, DT_F64, (uint32_t[4]){ 0, 1, 2, 0 }));
 }

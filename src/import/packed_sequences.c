@@ -56,8 +56,7 @@ attend_rows(Call *k)
                      "{q_num_heads = %" PRId64 ", kv_num_heads = %" PRId64 "%s}\n"
                      "y = squeeze(y, [0])",
                      heads, heads,
-                     scale != 0 ? arena_printf(k->m->arena, ", scale = %a", scale) : "") &&
-           call_finish(k);
+                     scale != 0 ? arena_printf(k->m->arena, ", scale = %a", scale) : "");
 }
 
 static bool
@@ -80,7 +79,6 @@ static bool
 convert_packed_heads(Call *k)
 {
     static const char *const names[] = { "q", "k", "v" };
-    int64_t at = 0, size;
 
     if (!call_in(k, 0) || !call_in(k, 5))
         return call_refuse(k, "%s without queries or sums of lengths", k->proto->op_type);
@@ -97,16 +95,8 @@ convert_packed_heads(Call *k)
             return call_refuse(
                 k, "%s of queries, keys and values that are not three of rank 2, or one of rank 4",
                 k->proto->op_type);
-        if (!call_value(k, "row_bias"))
-            continue;
-        if (!expr_const(t->dim[1], &size))
-            return call_refuse(k, "%s with a bias for sizes that are not known", k->proto->op_type);
-        if (!call_text(k, "%s = %s + slice(row_bias, [%" PRId64 "], [%" PRId64 "], [-1])", names[i],
-                       names[i], at, at + size))
-            return false;
-        at += size;
     }
-    return attend_rows(k);
+    return add_row_bias(k, 3) && attend_rows(k);
 }
 
 /* x[b, s, n]: the rows below each length; their original indices followed by those of padding,
@@ -133,8 +123,7 @@ convert_remove_padding(Call *k)
            call_text(k, "rows = gather(reshape(x, [b * s, -1]), kept)\n"
                         "offsets = i32(reshape([kept, gone], [b, s]))\n"
                         "sums = i32([0, cum_sum(lengths, 0)])\n"
-                        "longest = i32(reduce_max(lengths, [0]) {keepdims = 1})") &&
-           call_finish(k);
+                        "longest = i32(reduce_max(lengths, [0]) {keepdims = 1})");
 }
 
 /* rows[t, n] offsets[b, s]: row i goes to the index that offset i gives, padding is 0. */
@@ -153,14 +142,13 @@ convert_restore_padding(Call *k)
                         "at = slice(list, [0], n)\n"
                         "room = expand(like(0, rows), [shape(list), width])\n"
                         "y = scatter_nd(room, unsqueeze(at, [1]), rows)\n"
-                        "y = reshape(y, [shape(offsets), width])") &&
-           call_finish(k);
+                        "y = reshape(y, [shape(offsets), width])");
 }
 
 const OpRow packed_rows[] = {
-    { "com.microsoft.PackedAttention", OP_NONE, convert_packed_rows },
-    { "com.microsoft.PackedMultiHeadAttention", OP_NONE, convert_packed_heads },
-    { "com.microsoft.RemovePadding", OP_NONE, convert_remove_padding },
-    { "com.microsoft.RestorePadding", OP_NONE, convert_restore_padding },
+    { "com.microsoft.PackedAttention", OP_NONE, convert_packed_rows, "i34" },
+    { "com.microsoft.PackedMultiHeadAttention", OP_NONE, convert_packed_heads, "i45" },
+    { "com.microsoft.RemovePadding", OP_NONE, convert_remove_padding, "i1" },
+    { "com.microsoft.RestorePadding", OP_NONE, convert_restore_padding, "i1" },
     { 0 },
 };

@@ -48,13 +48,11 @@ convert_qlinear_matmul(Call *k)
                 dtype_is_float(input_type(k, 3)->dtype) ||
                 (input_type(k, 7) && dtype_is_float(input_type(k, 7)->dtype));
     return call_text(
-               k,
-               real ? "a = dequantize_linear(a, a_scale, a_zero) {axis = -2}\n"
-                      "b = dequantize_linear(b, b_scale, b_zero) {axis = -1}\n"
-                      "y = quantize_linear(matmul(a, b), y_scale, y_zero) {axis = -1}"
-                    : "y = matmul_integer(a, b, a_zero, b_zero)\n"
-                      "y = requantize_linear(y, a_scale, b_scale, y_scale, y_zero) {axis = -1}") &&
-           call_finish(k);
+        k, real ? "a = dequantize_linear(a, a_scale, a_zero) {axis = -2}\n"
+                  "b = dequantize_linear(b, b_scale, b_zero) {axis = -1}\n"
+                  "y = quantize_linear(matmul(a, b), y_scale, y_zero) {axis = -1}"
+                : "y = matmul_integer(a, b, a_zero, b_zero)\n"
+                  "y = requantize_linear(y, a_scale, b_scale, y_scale, y_zero) {axis = -1}");
 }
 
 /* Are the node's channels its last dimension? Its attribute is dropped, since other operators do
@@ -101,8 +99,7 @@ convert_qgemm(Call *k)
                      call_in(k, 7)
                          ? "y = requantize_linear(sums, a_scale, b_scale, y_scale, y_zero) "
                            "{axis = -1}"
-                         : "y = f32(sums) * (a_scale * b_scale)") &&
-           call_finish(k);
+                         : "y = f32(sums) * (a_scale * b_scale)");
 }
 
 /* Both on the result's scale, as in ONNX Runtime: then a sum that is exact there is rounded
@@ -133,7 +130,7 @@ convert_qlinear_one(Call *k)
         return false;
     if (last)
         call_name(k, "y", call_channels(k, call_value(k, "y"), -1));
-    return call_value(k, "y") && call_finish(k);
+    return call_value(k, "y");
 }
 
 static bool
@@ -153,7 +150,7 @@ convert_qlinear_softmax(Call *k)
         !call_text(k, "x = dequantize_linear(x, x_scale, x_zero)"))
         return false;
     call_name(k, "y", call_softmax(k, call_value(k, "x"), get_int(k, "opset", 13)));
-    return call_text(k, "y = quantize_linear(y, y_scale, y_zero)") && call_finish(k);
+    return call_text(k, "y = quantize_linear(y, y_scale, y_zero)");
 }
 
 /* y_scale y_zero, then x scale zero for each part. */
@@ -175,8 +172,7 @@ convert_qlinear_concat(Call *k)
             return false;
         text_printf(&parts, i ? ", part_%u" : "part_%u", i);
     }
-    return call_text(k, "y = quantize_linear(self(%s) {*}, y_scale, y_zero)", text_str(&parts)) &&
-           call_finish(k);
+    return call_text(k, "y = quantize_linear(self(%s) {*}, y_scale, y_zero)", text_str(&parts));
 }
 
 ValueId
@@ -475,17 +471,16 @@ convert_gather_quantised(Call *k)
     return call_text(k,
                      "y = dequantize_linear(x, scale, zero) "
                      "{axis = %" PRId64 ", block_size = %" PRId64 "}",
-                     axis, block) &&
-           call_finish(k);
+                     axis, block);
 }
 
 const OpRow quantised_rows[] = {
     { "QLinearMatMul", OP_NONE, convert_qlinear_matmul },
-    { "QLinearConv", OP_NONE, convert_qlinear_conv },
-    { "com.microsoft.QGemm", OP_NONE, convert_qgemm },
+    { "QLinearConv", OP_NONE, convert_qlinear_conv, "i8" },
+    { "com.microsoft.QGemm", OP_NONE, convert_qgemm, "i6" },
     { "com.microsoft.QLinearAdd", OP_add, convert_qlinear_pair },
     { "com.microsoft.QLinearMul", OP_mul, convert_qlinear_pair },
-    { "com.microsoft.QLinearConv", OP_NONE, convert_qlinear_conv },
+    { "com.microsoft.QLinearConv", OP_NONE, convert_qlinear_conv, "i8" },
     { "com.microsoft.QLinearWhere", OP_where, convert_qlinear_where },
     { "com.microsoft.QLinearConcat", OP_concat, convert_qlinear_concat },
     { "com.microsoft.QLinearSigmoid", OP_sigmoid, convert_qlinear_one },
@@ -495,8 +490,8 @@ const OpRow quantised_rows[] = {
     { "com.microsoft.QLinearAveragePool", OP_average_pool, convert_qlinear_one },
     { "com.microsoft.MatMulIntegerToFloat", OP_NONE, convert_matmul_integer_to_float },
     { "com.microsoft.DynamicQuantizeMatMul", OP_NONE, convert_dynamic_quantize_matmul },
-    { "com.microsoft.DynamicQuantizeLSTM", OP_NONE, convert_quantised_lstm },
-    { "com.microsoft.GatherBlockQuantized", OP_NONE, convert_gather_quantised },
+    { "com.microsoft.DynamicQuantizeLSTM", OP_NONE, convert_quantised_lstm, "i4" },
+    { "com.microsoft.GatherBlockQuantized", OP_NONE, convert_gather_quantised, "i1" },
     { "com.microsoft.QuantizeLinear", OP_quantize_linear, 0 },
     { "com.microsoft.DequantizeLinear", OP_dequantize_linear, 0 },
     { 0 },

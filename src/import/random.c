@@ -43,16 +43,14 @@ convert_random(Call *k)
     DType t;
 
     if (!like && !shape)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s needs a shape",
-                          k->proto->op_type);
+        return call_wrong(k, "%s needs a shape", k->proto->op_type);
     if (!call_names(k, like ? "x -> y" : "-> y") ||
         !type_of_result(k, like ? input_type(k, 0)->dtype : DT_F32, &t))
         return false;
     return (like ||
             call_text(k, "x = constant_of_shape(%s)", ints_text(k, shape->n, shape->ints))) &&
            call_text(k, "y = identity(%s(%s * %a + %a))", dtype_info[t].name,
-                     random_text(k, "x", normal), normal ? second : second - first, first) &&
-           call_finish(k);
+                     random_text(k, "x", normal), normal ? second : second - first, first);
 }
 
 static bool
@@ -62,8 +60,7 @@ convert_bernoulli(Call *k)
 
     return call_names(k, "x -> y") && type_of_result(k, input_type(k, 0)->dtype, &t) &&
            call_text(k, "y = identity(%s(%s < f32(x)))", dtype_info[t].name,
-                     random_text(k, "x", false)) &&
-           call_finish(k);
+                     random_text(k, "x", false));
 }
 
 /* Samples that many classes from each row of log-probabilities [b, c]: the number of running sums
@@ -77,8 +74,8 @@ convert_multinomial(Call *k)
     if (!call_names(k, "x -> y") || !type_of_result(k, DT_I32, &t))
         return false;
     if (input_type(k, 0)->rank != 2 || samples < 1)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Multinomial of %s, %lld samples",
-                          type_str(k->m->c, input_type(k, 0)), (long long)samples);
+        return call_wrong(k, "Multinomial of %s, %lld samples", type_str(k->m->c, input_type(k, 0)),
+                          (long long)samples);
     return call_text(k,
                      "p = softmax(f32(x))\n"
                      "like = constant_of_shape([shape(p)[0], %" PRId64 "])\n"
@@ -86,8 +83,7 @@ convert_multinomial(Call *k)
                      "above = unsqueeze(u, [2]) >= unsqueeze(cum_sum(p, 1), [1])\n"
                      "count = reduce_sum(i64(above), [2]) {keepdims = 0}\n"
                      "y = identity(%s(min(count, squeeze(shape(p)[1]) - 1)))",
-                     samples, random_text(k, "like", false), dtype_info[t].name) &&
-           call_finish(k);
+                     samples, random_text(k, "like", false), dtype_info[t].name);
 }
 
 /* In training, kept elements are scaled up. */

@@ -45,8 +45,7 @@ convert_image_scaler(Call *k)
             arena_printf(k->m->arena, " + reshape(like(%s, x), %s)",
                          floats_text(k, bias->n, bias->floats), ints_text(k, t->rank - 1u, column));
     }
-    return call_text(k, "y = identity(x%s%s)", times_text(k, get_float(k, "scale", 1)), more) &&
-           call_finish(k);
+    return call_text(k, "y = identity(x%s%s)", times_text(k, get_float(k, "scale", 1)), more);
 }
 
 /* border: left, top, right, bottom; scale: height and width from the left and top on; the rest is
@@ -70,8 +69,7 @@ convert_crop(Call *k)
                      "ends = %s%s\n"
                      "y = identity(slice(x, %s, ends, [2, 3]))",
                      size ? "" : "gather(shape(x), [2, 3]) + ", ints_text(k, 2, to),
-                     ints_text(k, 2, from)) &&
-           call_finish(k);
+                     ints_text(k, 2, from));
 }
 
 /* ---- ONNX Runtime's -------------------------------------------------------------------------- */
@@ -139,8 +137,7 @@ convert_matmul_integer_16(Call *k)
     if (!call_names(k, "a b -> y"))
         return false;
     bool both = input_type(k, 0)->dtype == DT_U16 && input_type(k, 1)->dtype == DT_U16;
-    return call_text(k, both ? "y = matmul(u32(a), u32(b))" : "y = matmul(i32(a), i32(b))") &&
-           call_finish(k);
+    return call_text(k, both ? "y = matmul(u32(a), u32(b))" : "y = matmul(i32(a), i32(b))");
 }
 
 /* Attributes that Tenon's operator does not have: they may have their default values. */
@@ -152,7 +149,6 @@ only_defaults(Call *k, uint32_t n, const char *const *name, const int64_t *value
             return call_refuse(k, "%s with %s = %lld; only %lld is known", k->proto->op_type,
                                name[i], (long long)get_int(k, name[i], value[i]),
                                (long long)value[i]);
-        call_drop(k, name[i]);
     }
     return true;
 }
@@ -197,8 +193,7 @@ convert_gated_norm(Call *k)
                      "rows = rms_norm(rows, %s(scale)) {epsilon = %a}\n"
                      "y = identity(like(reshape(rows, shape(x)) * %s(%s(gate)), x))",
                      wide, size, wide, get_float(k, "epsilon", 1e-5),
-                     strcmp(name, "sigmoid") ? "swish" : "sigmoid", wide) &&
-           call_finish(k);
+                     strcmp(name, "sigmoid") ? "swish" : "sigmoid", wide);
 }
 
 /* ids segments? words places segments' rows? scale bias mask? then a scale of each table, scale and
@@ -264,8 +259,7 @@ convert_matmul_bnb4(Call *k)
                      "w = reshape(w, [-1, %" PRId64 "]) * scale\n"
                      "w = transpose(reshape(w, [%" PRId64 ", %" PRId64 "])) {perm = [1, 0]}\n"
                      "y = matmul(x, like(w, x))",
-                     block, rows, columns) &&
-           call_finish(k);
+                     block, rows, columns);
 }
 
 const OpRow minor_rows[] = {
@@ -277,18 +271,21 @@ const OpRow minor_rows[] = {
     { "Crop", OP_NONE, convert_crop },
     { "DynamicSlice", OP_slice, 0 },
     { "com.microsoft.Range", OP_range, convert_range },
-    { "com.microsoft.ExpandDims", OP_unsqueeze, convert_expand_dims },
-    { "com.microsoft.Trilu", OP_trilu, 0 },
-    { "com.microsoft.GatherND", OP_gather_nd, 0 },
-    { "com.microsoft.Pad", OP_pad, convert_pad_row },
+    { "com.microsoft.ExpandDims", OP_unsqueeze, convert_expand_dims, "i1" },
+    { "com.microsoft.Trilu", OP_trilu, 0, "i1" },
+    { "com.microsoft.GatherND", OP_gather_nd, 0, "i1" },
+    { "com.microsoft.Pad", OP_pad, convert_pad_row, "i1" },
     { "com.microsoft.GridSample", OP_grid_sample, convert_bilinear },
     { "com.microsoft.CDist", OP_NONE, convert_distances },
     { "com.microsoft.MatMulInteger16", OP_NONE, convert_matmul_integer_16 },
     { "com.microsoft.MatMulBnb4", OP_NONE, convert_matmul_bnb4 },
-    { "com.microsoft.CausalConvWithState", OP_causal_conv, convert_causal_conv },
-    { "com.microsoft.LinearAttention", OP_linear_attention, convert_linear_attention },
+    { "com.microsoft.CausalConvWithState", OP_causal_conv, convert_causal_conv, 0,
+      "-ndim -dilation -channels_last -state_window" },
+    { "com.microsoft.LinearAttention", OP_linear_attention, convert_linear_attention, 0,
+      "-state_window" },
     { "com.microsoft.GatedAdd", OP_NONE, convert_gated_add },
     { "com.microsoft.GatedRMSNorm", OP_NONE, convert_gated_norm },
-    { "com.microsoft.QEmbedLayerNormalization", OP_layer_norm, convert_quantised_embed_norm },
+    { "com.microsoft.QEmbedLayerNormalization", OP_layer_norm, convert_quantised_embed_norm,
+      "i017" },
     { 0 },
 };

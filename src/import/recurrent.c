@@ -110,9 +110,8 @@ read_functions(Net *n)
         for (r = 0; r < KNOWN && strcasecmp(known[r].name, name);)
             r++;
         if (r == KNOWN)
-            return diag_error(
-                &k->m->c->diags, DIAG_MODEL, k->loc,
-                "attribute \"activations\" has \"%s\", which is no function of ONNX's", name);
+            return call_wrong(
+                k, "attribute \"activations\" has \"%s\", which is no function of ONNX's", name);
         text_printf(&all, "%s%s", i ? " " : "", known[r].name);
         const char *text = known[r].text;
         double by_a = parameter(alpha, text, 'A', &na, known[r].alpha),
@@ -139,7 +138,7 @@ read_direction(Net *n, bool *reverse)
     n->directions = strcasecmp(given, "bidirectional") ? 1 : 2;
     *reverse = !strcasecmp(given, "reverse");
     return n->directions == 2 || *reverse || !strcasecmp(given, "forward") ||
-           diag_error(&n->k->m->c->diags, DIAG_MODEL, n->k->loc,
+           call_wrong(n->k,
                       "attribute \"direction\" is \"%s\"; forward, reverse and bidirectional exist",
                       given);
 }
@@ -157,8 +156,7 @@ check_node(const Net *n)
     uint32_t most = n->quantised ? R_ZERO + 1 : lstm ? P + 1 : H0 + 1, results = lstm ? 3 : 2;
 
     if (k->in.n > most)
-        return diag_error(d, DIAG_MODEL, k->loc, "%s takes at most %u inputs, the node has %u", op,
-                          most, k->in.n);
+        return call_wrong(k, "%s takes at most %u inputs, the node has %u", op, most, k->in.n);
     if (k->nout > results)
         return call_refuse(k, "output %u (\"%s\") of %s is not computed by Tenon", results,
                            k->proto->output[results], op);
@@ -166,13 +164,12 @@ check_node(const Net *n)
         return false;
     const Type *x = input_type(k, X);
     if (!dtype_is_float(x->dtype))
-        return diag_error(d, DIAG_MODEL, k->loc, "%s: X is %s; its elements must be floats", op,
-                          type_str(k->m->c, x));
+        return call_wrong(k, "%s: X is %s; its elements must be floats", op, type_str(k->m->c, x));
     for (uint32_t i = W; i <= R && !n->quantised; i++)
         if (input_type(k, i)->dtype != x->dtype)
-            return diag_error(
-                d, DIAG_MODEL, k->loc, "%s: X is %s and %c is %s; both must have one element type",
-                op, type_str(k->m->c, x), i == W ? 'W' : 'R', type_str(k->m->c, input_type(k, i)));
+            return call_wrong(k, "%s: X is %s and %c is %s; both must have one element type", op,
+                              type_str(k->m->c, x), i == W ? 'W' : 'R',
+                              type_str(k->m->c, input_type(k, i)));
     return true;
 }
 
@@ -202,8 +199,8 @@ check_shapes(const Net *n)
 
     if (size && !model_require(k->m, hidden, expr_int(c, size),
                                arena_printf(c->arena, "%s: hidden_size and R", k->origin)))
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "hidden_size is %lld, but R has %s",
-                          (long long)size, expr_str(c, hidden));
+        return call_wrong(k, "hidden_size is %lld, but R has %s", (long long)size,
+                          expr_str(c, hidden));
     return (n->quantised ? has_shape(n, W, "W", 3, d, x->dim[2], all) &&
                                has_shape(n, R, "R", 3, d, hidden, all)
                          : has_shape(n, W, "W", 3, d, all, x->dim[2]) &&
@@ -430,7 +427,7 @@ convert(Net n)
              !call_text(k, "%s = transpose(%s) {perm = %s}", result[i], result[i], perm[i])))
             return false;
     }
-    return call_finish(k);
+    return true;
 }
 
 bool

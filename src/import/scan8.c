@@ -7,26 +7,9 @@
  * having no lengths.
  */
 #include "import/control.h"
+#include "import/synthetic.h"
 
 #include <string.h>
-
-static Onnx__ValueInfoProto *
-named_value(Arena *a, const char *name)
-{
-    Onnx__ValueInfoProto *v = NEW(a, Onnx__ValueInfoProto);
-
-    v->name = (char *)(uintptr_t)name;
-    return v;
-}
-
-static Onnx__AttributeProto *
-attribute(Arena *a, const char *name)
-{
-    Onnx__AttributeProto *attr = NEW(a, Onnx__AttributeProto);
-
-    attr->name = (char *)(uintptr_t)name;
-    return attr;
-}
 
 /* n names, distinct from the model's by a space. */
 static char **
@@ -74,7 +57,7 @@ scan_batches(Call *k)
     nout = body->n_output;
     char **in = names(a, "input", nin), **out = names(a, "output", nout);
     Onnx__GraphProto *each = NEW(a, Onnx__GraphProto);
-    Onnx__NodeProto *node = NEW(a, Onnx__NodeProto);
+    Onnx__NodeProto *node = made_node(a, "Scan", nin, old->n_output);
     each->name = body->name;
     each->n_node = 1;
     each->node = NEW_ARRAY(a, Onnx__NodeProto *, 1);
@@ -82,29 +65,22 @@ scan_batches(Call *k)
     each->n_input = nin;
     each->input = NEW_ARRAY(a, Onnx__ValueInfoProto *, nin + 1);
     for (size_t i = 0; i < nin; i++)
-        each->input[i] = named_value(a, in[i]);
+        each->input[i] = made_info(a, in[i]);
     each->n_output = old->n_output;
     each->output = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 1);
     for (size_t i = 0; i < old->n_output && i < nout; i++)
-        each->output[i] = named_value(a, out[i]);
+        each->output[i] = made_info(a, out[i]);
 
-    Onnx__AttributeProto *graph = attribute(a, "body"), *count = attribute(a, "num_scan_inputs");
-    graph->g = each;
-    count->i = (int64_t)nin;
-    *node = *old;
-    node->n_input = nin;
     node->input = old->input + 1;
-    node->n_attribute = 2;
-    node->attribute = NEW_ARRAY(a, Onnx__AttributeProto *, 2);
-    node->attribute[0] = graph;
-    node->attribute[1] = count;
+    node->output = old->output;
+    made_graph(a, node, "body", each);
+    made_int(a, node, "num_scan_inputs", (int64_t)nin);
     Call over = *k;
     over.proto = node;
     over.in.at = k->in.at + 1;
     over.in.n = k->in.n - 1;
     return old->n_output <= nout
                ? loop_read_scan(&over)
-               : diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                            "a body with %zu results does not fit a Scan with %zu", nout,
+               : call_wrong(k, "a body with %zu results does not fit a Scan with %zu", nout,
                             old->n_output);
 }

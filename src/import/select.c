@@ -32,11 +32,9 @@ convert_top_k(Call *k)
     const Type *t = input_type(k, 0);
     int64_t d = axis < 0 ? axis + t->rank : axis;
     if (d < 0 || d >= t->rank)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %lld of %s", (long long)axis,
-                          type_str(c, t));
+        return call_wrong(k, "axis %lld of %s", (long long)axis, type_str(c, t));
     if (!expr_is(type_count(c, input_type(k, 1)), 1))
-        return diag_error(&c->diags, DIAG_MODEL, k->loc,
-                          "input 1 (k) of TopK is %s; it has one number",
+        return call_wrong(k, "input 1 (k) of TopK is %s; it has one number",
                           type_str(c, input_type(k, 1)));
     const Known *known = &k->m->g->value.at[k->in.at[1]].known;
     ValueId n = call_int_list(k, k->in.at[1]);
@@ -50,8 +48,7 @@ convert_top_k(Call *k)
     return call_text(k,
                      "y, place = top_k(%s(x), n) {axis = %" PRId64 ", largest = %d}\n"
                      "y = like(y, x)",
-                     dtype_info[compared_as(t->dtype)].name, axis, get_int(k, "largest", 1) != 0) &&
-           call_finish(k);
+                     dtype_info[compared_as(t->dtype)].name, axis, get_int(k, "largest", 1) != 0);
 }
 
 bool
@@ -67,14 +64,11 @@ convert_non_max_suppression(Call *k)
         if (known->at && known->n == 1 && expr_const(known->at[0], &number))
             most = number < 0 ? 0 : number;
     }
-    if (!call_text(k,
-                   "rows, count = self(boxes, scores, each, iou, score) "
-                   "{center_point_box = %" PRId64 ", most = %" PRId64 "}",
-                   get_int(k, "center_point_box", 0), most))
-        return false;
-    call_name(k, "n",
-              call_match(k, call_value(k, "count"), &value_type(k, call_value(k, "rows"))->dim[0]));
-    return call_text(k, "y = slice(rows, [0], n)") && call_finish(k);
+    return call_text(k,
+                     "rows, count = self(boxes, scores, each, iou, score) "
+                     "{center_point_box = %" PRId64 ", most = %" PRId64 "}\n"
+                     "y = slice(rows, [0], match(count, rows.0))",
+                     get_int(k, "center_point_box", 0), most);
 }
 
 /* Moves the axis to the front; the others follow in order. */
@@ -102,23 +96,17 @@ convert_unique(Call *k)
     const Type *t = input_type(k, 0);
     int64_t axis = along ? along->i + (along->i < 0 ? t->rank : 0) : 0;
     if (along && (axis < 0 || axis >= t->rank))
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %lld of %s", (long long)along->i,
-                          type_str(c, t));
+        return call_wrong(k, "axis %lld of %s", (long long)along->i, type_str(c, t));
     if (along)
         call_name(k, "rows", in_front(k, k->in.at[0], (uint32_t)axis));
-    if (!call_text(k,
-                   "rows = %s\n"
-                   "first, inverse, times, count = unique(%s(rows)) {sorted = %d}",
-                   along ? "flatten(rows) {axis = 1}\n"
-                         : "reshape(x, [-1, 1])\nx = reshape(x, [-1])",
-                   dtype_info[compared_as(t->dtype)].name, get_int(k, "sorted", 1) != 0))
-        return false;
-    call_name(k, "n",
-              call_match(k, call_value(k, "count"), &value_type(k, call_value(k, "rows"))->dim[0]));
     return call_text(k,
+                     "rows = %s\n"
+                     "first, inverse, times, count = unique(%s(rows)) {sorted = %d}\n"
+                     "n = match(count, rows.0)\n"
                      "place = slice(first, [0], n)\n"
                      "times = slice(times, [0], n)\n"
                      "y = gather(x, place) {axis = %" PRId64 "}",
-                     axis) &&
-           call_finish(k);
+                     along ? "flatten(rows) {axis = 1}\n"
+                           : "reshape(x, [-1, 1])\nx = reshape(x, [-1])",
+                     dtype_info[compared_as(t->dtype)].name, get_int(k, "sorted", 1) != 0, axis);
 }

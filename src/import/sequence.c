@@ -124,24 +124,26 @@ read(Call *k, uint32_t i, Sequence *s)
             k,
             "a sequence whose items' rank the model does not say; declare the shape of its items");
     if (!sequence_is(s->mark))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "input %u of %s is no sequence", i,
-                          k->proto->op_type);
+        return call_wrong(k, "input %u of %s is no sequence", i, k->proto->op_type);
     s->items = value_of(k, sequence_part(k->m->c, name, 0));
     s->sizes = value_of(k, sequence_part(k->m->c, name, 1));
     return true;
 }
 
+static void
+put(Call *k, Sym name, Sequence s)
+{
+    map_put(&k->m->value, MAP_PTR(name), s.mark);
+    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 0)), s.items);
+    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 1)), s.sizes);
+}
+
 static bool
 give(Call *k, Sequence s)
 {
-    Ctx *c = k->m->c;
-    Sym name = sym(c, k->proto->n_output ? text_of(k->proto->output[0]) : "");
-
     if (sequence_has_rank(s.mark) && (!s.items || !s.sizes))
         return false;
-    map_put(&k->m->value, MAP_PTR(name), s.mark);
-    map_put(&k->m->value, MAP_PTR(sequence_part(c, name, 0)), s.items);
-    map_put(&k->m->value, MAP_PTR(sequence_part(c, name, 1)), s.sizes);
+    put(k, sym(k->m->c, k->proto->n_output ? text_of(k->proto->output[0]) : ""), s);
     return true;
 }
 
@@ -167,8 +169,7 @@ construct(Call *k, uint32_t n, const ValueId *x, Sequence *s)
 
     for (uint32_t i = 0; i < n; i++) {
         if (!x[i])
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                              "item %u of the sequence is absent", i);
+            return call_wrong(k, "item %u of the sequence is absent", i);
         if (value_type(k, x[i])->rank != value_type(k, x[0])->rank ||
             value_type(k, x[i])->dtype != value_type(k, x[0])->dtype)
             return call_refuse(
@@ -212,19 +213,10 @@ name_sequence(Call *k, const Sequence *s)
 
 /* ---- the operators --------------------------------------------------------------------------- */
 
-static const Onnx__AttributeProto *
-attribute(const Call *k, const char *name)
-{
-    for (size_t i = 0; i < k->proto->n_attribute; i++)
-        if (!strcmp(text_of(k->proto->attribute[i]->name), name))
-            return k->proto->attribute[i];
-    return NULL;
-}
-
 static int64_t
 int_attr(const Call *k, const char *name, int64_t otherwise)
 {
-    const Onnx__AttributeProto *a = attribute(k, name);
+    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
     return a ? a->i : otherwise;
 }
 
@@ -246,7 +238,7 @@ read_construct(Call *k)
     Sequence s;
 
     if (!k->in.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "SequenceConstruct has no input");
+        return call_wrong(k, "SequenceConstruct has no input");
     return construct(k, k->in.n, k->in.at, &s) && give(k, s);
 }
 
@@ -270,14 +262,13 @@ read_at(Call *k)
     if (!read(k, 0, &s) || !need_input(k, 1))
         return false;
     if (!s.sizes)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
+        return call_wrong(k, "the sequence is empty");
     name_sequence(k, &s);
     call_name(k, "p", call_int_list(k, k->in.at[1]));
     return call_text(k, POSITION "shape = match(reshape(gather(sizes, p), [-1]))\n"
                                  "count = reduce_prod(shape) {keepdims = 0}\n"
                                  "at = gather(starts, p) + range(0, count, 1)\n"
-                                 "y = reshape(gather(items, at), shape) {allowzero = 1}") &&
-           call_finish(k);
+                                 "y = reshape(gather(items, at), shape) {allowzero = 1}");
 }
 
 /* May it have no items? */
@@ -367,7 +358,7 @@ read_erase(Call *k)
     if (!read(k, 0, &s))
         return false;
     if (!s.sizes)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
+        return call_wrong(k, "the sequence is empty");
     name_sequence(k, &s);
     call_name(k, "p", k->in.n > 1 ? call_int_list(k, k->in.at[1]) : 0);
     if (!call_text(
@@ -432,12 +423,11 @@ read_concat(Call *k)
     if (!read(k, 0, &s))
         return false;
     if (!s.sizes)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
+        return call_wrong(k, "the sequence is empty");
     uint32_t rank = rank_of(s.mark), full = rank + fresh;
     axis += axis < 0 ? full : 0;
     if (axis < 0 || axis >= full || full > TN_MAX_RANK)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %lld of items of rank %u",
-                          (long long)axis, rank);
+        return call_wrong(k, "axis %lld of items of rank %u", (long long)axis, rank);
     name_sequence(k, &s);
     Text shape = { .arena = k->m->arena };
     for (uint32_t d = 0; d < full; d++)
@@ -464,19 +454,23 @@ read_concat(Call *k)
                      "at = o * unsqueeze(width, [1]) + unsqueeze(local, [1])\n"
                      "at = at * inner + begin + i\n"
                      "y = reshape(gather(items, at), shape) {allowzero = 1}",
-                     axis) &&
-           call_finish(k);
+                     axis);
 }
 
+/* drop: parts of one, without the axis */
 static bool
-split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n)
+split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n, bool drop)
 {
     ValueId out[64];
     Sequence s;
     Attr along = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis };
     OpNode split = call_node(k, OP_split, 1, &along, 2, (ValueId[]){ x, sizes });
 
-    return graph_infer_op(k->m->g, &split, n, NULL, out) && construct(k, n, out, &s) && give(k, s);
+    if (!sizes || !graph_infer_op(k->m->g, &split, n, NULL, out))
+        return false;
+    for (uint32_t i = 0; i < n && drop; i++)
+        out[i] = value_of_text(k, "x", VALUES(out[i]), "squeeze(x, [%" PRId64 "])", axis);
+    return construct(k, n, out, &s) && give(k, s);
 }
 
 /* Splits into parts of `each` along the axis, the last of which may be smaller; drop: parts of one,
@@ -496,13 +490,11 @@ split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
                    "shape = shape(x)\n"
                    "n = squeeze(shape[%u])\n"
                    "s = max(i64(each), 1)\n"
-                   "count = reshape((n + (s - 1)) / s, [-1])",
-                   axis) ||
+                   "count = match(reshape((n + (s - 1)) / s, [-1]), x.%u)\n"
+                   "part = iota(count)\n"
+                   "width = min(s, n - part * s)",
+                   axis, axis) ||
         !read_around(k, axis, t->rank))
-        return false;
-    call_name(k, "count", call_match(k, call_value(k, "count"), &t->dim[axis]));
-    if (!call_text(k, "part = iota(count)\n"
-                      "width = min(s, n - part * s)"))
         return false;
     for (uint32_t d = 0; d < t->rank; d++)
         if (d != axis)
@@ -532,17 +524,15 @@ static bool
 read_split(Call *k)
 {
     Ctx *c = k->m->c;
-    ValueId x = k->in.n ? k->in.at[0] : 0, given = k->in.n > 1 ? k->in.at[1] : 0, out[64], squeezed;
+    ValueId x = k->in.n ? k->in.at[0] : 0, given = k->in.n > 1 ? k->in.at[1] : 0;
     const Type *t = x ? value_type(k, x) : NULL;
     int64_t axis = int_attr(k, "axis", 0), extent, size[64], n = 0, each = 1;
     const Known *known = given ? &k->m->g->value.at[given].known : NULL;
     bool drop = !given && !int_attr(k, "keepdims", 1);
-    Sequence s;
 
     axis += t && axis < 0 ? t->rank : 0;
     if (!t || axis < 0 || axis >= t->rank)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "SplitToSequence along axis %lld",
-                          (long long)axis);
+        return call_wrong(k, "SplitToSequence along axis %lld", (long long)axis);
     if (given && !known->at && value_type(k, given)->rank == 0)
         return split_evenly(k, x, (uint32_t)axis, given, false);
     if (given && !known->at) {
@@ -554,11 +544,11 @@ read_split(Call *k)
             return call_refuse(k, "SplitToSequence into %s parts; 64 are possible",
                                type_str(c, value_type(k, given)));
         given = call_match(k, call_int_list(k, given), most);
-        return given && split_into(k, x, axis, given, (uint32_t)count);
+        return split_into(k, x, axis, given, (uint32_t)count, false);
     }
     if (!expr_const(t->dim[axis], &extent) && given && value_type(k, given)->rank == 1)
         return known->n <= 64
-                   ? split_into(k, x, axis, given, known->n)
+                   ? split_into(k, x, axis, given, known->n, false)
                    : call_refuse(k, "SplitToSequence into %u parts; 64 are possible", known->n);
     if (!expr_const(t->dim[axis], &extent))
         return split_evenly(k, x, (uint32_t)axis,
@@ -582,16 +572,7 @@ read_split(Call *k)
     if (n < 1 || n > 64)
         return call_refuse(k, "SplitToSequence into %lld parts; 1 to 64 are possible",
                            (long long)n);
-    Attr along = { .name = sym(c, "axis"), .kind = ATTR_INT, .i = axis };
-    OpNode split = call_node(k, OP_split, 1, &along, 2,
-                             (ValueId[]){ x, call_ints(k, "sizes", (uint32_t)n, size) });
-    if (!graph_infer_op(k->m->g, &split, (uint32_t)n, NULL, out))
-        return false;
-    for (int64_t i = 0; i < n && drop; i++) {
-        squeezed = value_of_text(k, "x", &out[i], "squeeze(x, [%" PRId64 "])", axis);
-        out[i] = squeezed;
-    }
-    return construct(k, (uint32_t)n, out, &s) && give(k, s);
+    return split_into(k, x, axis, call_ints(k, "sizes", (uint32_t)n, size), (uint32_t)n, drop);
 }
 
 /* ---- optionals ------------------------------------------------------------------------------- */
@@ -634,7 +615,7 @@ read_get_element(Call *k)
     Sequence s;
 
     if (!mark)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "OptionalGetElement of nothing");
+        return call_wrong(k, "OptionalGetElement of nothing");
     if (!sequence_is(mark)) {
         ValueId v = call_op(k, OP_identity, 0, NULL, 1, &k->in.at[0], k->proto->output[0]);
         call_bind(k, 0, v);
@@ -654,7 +635,7 @@ static bool
 read_optional(Call *k)
 {
     uint64_t mark = mark_at(k, 0);
-    const Onnx__AttributeProto *a = attribute(k, "type");
+    const Onnx__AttributeProto *a = node_attribute(k->proto, "type");
     const Onnx__TypeProto *t = a ? a->tp : NULL;
     Sequence s;
 
@@ -673,8 +654,7 @@ read_optional(Call *k)
     bool list = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
     if (list)
         t = t->sequence_type->elem_type;
-    if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
-        dtype_from_onnx(t->tensor_type->elem_type) == DT_NONE)
+    if (!tensor_type(t) || dtype_from_onnx(t->tensor_type->elem_type) == DT_NONE)
         return call_refuse(k, "Optional without an element, of a type that Tenon does not have");
     DType dtype = dtype_from_onnx(t->tensor_type->elem_type);
     s = t->tensor_type->shape ? empty(k, dtype, (uint32_t)t->tensor_type->shape->n_dim)
@@ -708,9 +688,7 @@ sequence_settle(Call *k, Sym name, uint64_t mark)
         s = empty(k, dtype_of(mark), rank_of(mark));
     else if (!fix_rank(k, &s, rank_of(mark)))
         return false;
-    map_put(&k->m->value, MAP_PTR(name), s.mark);
-    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 0)), s.items);
-    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 1)), s.sizes);
+    put(k, name, s);
     return true;
 }
 
@@ -775,15 +753,14 @@ read_map(Call *k)
 {
     Model *m = k->m;
     Arena *a = m->arena;
-    const Onnx__AttributeProto *attr = attribute(k, "body");
+    const Onnx__AttributeProto *attr = node_attribute(k->proto, "body");
     const Onnx__GraphProto *body = attr ? attr->g : NULL, *from = m->from;
     size_t nin = k->proto->n_input, nout = k->proto->n_output;
 
     if (!body || body->n_input != nin || body->n_output < nout || !nin ||
         !sequence_is(mark_at(k, 0)))
-        return diag_error(
-            &m->c->diags, DIAG_MODEL, k->loc,
-            "SequenceMap needs a sequence, and a body that takes %zu values and gives %zu", nin,
+        return call_wrong(
+            k, "SequenceMap needs a sequence, and a body that takes %zu values and gives %zu", nin,
             nout);
     Onnx__GraphProto *g = NEW(a, Onnx__GraphProto);
     g->name = arena_str(a, "map");
@@ -800,10 +777,7 @@ read_map(Call *k)
         const Onnx__TypeProto *t = body->output[i]->type;
         Onnx__NodeProto *n = made_node(a, "SequenceEmpty", 0, 1);
         n->output[0] = arena_printf(a, "map empty %zu", i);
-        made_int(a, n, "dtype",
-                 t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
-                     ? t->tensor_type->elem_type
-                     : 1);
+        made_int(a, n, "dtype", tensor_type(t) ? t->tensor_type->elem_type : 1);
         loop->input[2 + i] = n->output[0];
         loop->output[i] = i < nout ? k->proto->output[i] : arena_printf(a, "map unused %zu", i);
         g->node[g->n_node++] = n;
@@ -816,37 +790,31 @@ read_map(Call *k)
     for (size_t i = 0; i < nout; i++) /* now results of the loop */
         map_put(&m->value, MAP_PTR(sym(m->c, text_of(k->proto->output[i]))), 0);
     m->from = g;
-    bool ok = model_body(m, &output);
+    bool ok = model_body(m, &output, NULL);
     m->from = from;
     return ok;
 }
 
-ControlFn *
-sequence_named(const Call *k, const char *onnx)
-{
-    static const struct {
-        const char *onnx;
-        ControlFn *read;
-    } rows[] = {
-        { "SequenceEmpty", read_empty },
-        { "SequenceConstruct", read_construct },
-        { "SequenceLength", read_length },
-        { "SequenceAt", read_at },
-        { "SequenceInsert", read_insert },
-        { "SequenceErase", read_erase },
-        { "ConcatFromSequence", read_concat },
-        { "SplitToSequence", read_split },
-        { "OptionalHasElement", read_has_element },
-        { "OptionalGetElement", read_get_element },
-        { "Optional", read_optional },
-        { "SequenceMap", read_map },
-    };
-    uint64_t entry = 0;
+const OpRow sequence_rows[] = {
+    { "SequenceEmpty", OP_NONE, read_empty, .control = true },
+    { "SequenceConstruct", OP_NONE, read_construct, .control = true },
+    { "SequenceLength", OP_NONE, read_length, .control = true },
+    { "SequenceAt", OP_NONE, read_at, "i1 n1", .control = true },
+    { "SequenceInsert", OP_NONE, read_insert, "i2 n2", .control = true },
+    { "SequenceErase", OP_NONE, read_erase, "i1 n1", .control = true },
+    { "ConcatFromSequence", OP_NONE, read_concat, .control = true },
+    { "SplitToSequence", OP_NONE, read_split, "i1", .control = true },
+    { "OptionalHasElement", OP_NONE, read_has_element, .control = true },
+    { "OptionalGetElement", OP_NONE, read_get_element, .control = true },
+    { "Optional", OP_NONE, read_optional, .control = true },
+    { "SequenceMap", OP_NONE, read_map, .control = true },
+    { 0 },
+};
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(rows[i].onnx, onnx))
-            return rows[i].read;
-    if (k->proto->n_input)
-        map_get(&k->m->value, MAP_PTR(sym(k->m->c, text_of(k->proto->input[0]))), &entry);
-    return !strcmp(onnx, "Identity") && sequence_is(entry) ? read_identity : NULL;
+const OpRow *
+sequence_row(const Call *k, const OpRow *row)
+{
+    static const OpRow identity = { "Identity", OP_identity, read_identity, .control = true };
+
+    return row && !strcmp(row->onnx, "Identity") && sequence_is(mark_at(k, 0)) ? &identity : row;
 }

@@ -41,8 +41,7 @@ as_long_as(Call *k, ValueId v, ValueId other, int64_t times, const char *what)
 
     return model_require(k->m, n, wanted,
                          arena_printf(c->arena, "%s: the lengths of %s", k->origin, what)) ||
-           diag_error(&c->diags, DIAG_MODEL, k->loc,
-                      "the lengths of %s do not fit together: %s and %s", what, expr_str(c, n),
+           call_wrong(k, "the lengths of %s do not fit together: %s and %s", what, expr_str(c, n),
                       expr_str(c, wanted));
 }
 
@@ -155,8 +154,7 @@ size_reshape(Call *k)
                         "demand unknown < 2 \"more than one entry of the new shape is -1\"\n"
                         "rest = reduce_prod(where(left, 1, shape)) {keepdims = 0}\n"
                         "shape = match(where(left, size(x) / max(rest, 1), shape))\n"
-                        "y = reshape(x, shape) {allowzero = 1}") &&
-           call_finish(k);
+                        "y = reshape(x, shape) {allowzero = 1}");
 }
 
 static ValueId
@@ -220,8 +218,7 @@ size_expand(Call *k)
             arena_printf(c->arena, "%s has to be at most %u", expr_str(c, is), r)
         };
         if (!model_require_said(k->m, needed))
-            return diag_error(&c->diags, DIAG_MODEL, k->loc,
-                              "shape is of type %s, the result has rank %u",
+            return call_wrong(k, "shape is of type %s, the result has rank %u",
                               type_str(c, value_type(k, s)), r);
         s = value_of_text(k, "s", &s, "gather([%ss], shape(s) + %s)", ones_text(k, r),
                           below_text(k, r));
@@ -235,8 +232,7 @@ size_expand(Call *k)
                      "new = [%sshape]\n"
                      "y = expand(x, match(where(new == 1, old, new)))",
                      ones_text(k, n > r ? (uint32_t)n - r : 0),
-                     ones_text(k, n < r ? r - (uint32_t)n : 0)) &&
-           call_finish(k);
+                     ones_text(k, n < r ? r - (uint32_t)n : 0));
 }
 
 /* ---- reductions over axes from data ---------------------------------------------------------- */
@@ -319,8 +315,7 @@ size_cum_sum(Call *k)
         return false;
     call_name(k, "parts", sizes_around(k, call_value(k, "sizes"), axis, rank, rank));
     return call_text(k, "parts = reshape(x, parts) {allowzero = 1}\n"
-                        "y = reshape(self(parts, 1) {*}, sizes) {allowzero = 1}") &&
-           call_finish(k);
+                        "y = reshape(self(parts, 1) {*}, sizes) {allowzero = 1}");
 }
 
 /* ---- slices and padding ---------------------------------------------------------------------- */
@@ -336,37 +331,33 @@ known_list(Call *k, ValueId v)
 static ValueId
 slice_axis(Call *k, ValueId x, uint32_t d, const ValueId bound[3], uint32_t at)
 {
-    const Expr *dim = value_type(k, x)->dim[d];
-
     if (!call_names(k, ""))
         return 0;
     call_name(k, "x", x);
     call_name(k, "starts", bound[0]);
     call_name(k, "ends", bound[1]);
     call_name(k, "steps", bound[2]);
-    if (!call_text(k,
-                   "start = starts[%u]\n"
-                   "end = ends[%u]\n"
-                   "step = steps[%u]\n"
-                   "n = shape(x)[%u]\n"
-                   "demand !(step == 0) \"the step along axis %u is 0\"\n"
-                   "step = max(min(step, %" PRId64 "), %" PRId64 ")\n"
-                   "back = step < 0\n"
-                   "last = n - 1\n"
-                   "start = where(start < 0, start + n, start)\n"
-                   "end = where(end < 0, end + n, end)\n"
-                   "start = max(start, 0)\n"
-                   "start = where(back, min(start, last), min(start, n))\n"
-                   "end = where(back, max(end, -1), max(end, 0))\n"
-                   "end = where(back, min(end, last), min(end, n))\n"
-                   "span = end - start\n"
-                   "span = max(where(back, -span, span), 0)\n"
-                   "width = abs(step)\n"
-                   "count = (span + (width - 1)) / max(width, 1)",
-                   at, at, at, d, d, INT64_MAX / 2, -INT64_MAX / 2))
-        return 0;
-    call_name(k, "count", call_match(k, call_value(k, "count"), &dim));
-    return call_text(k, "x = gather(x, start + step * iota(count)) {axis = %u}", d)
+    return call_text(k,
+                     "start = starts[%u]\n"
+                     "end = ends[%u]\n"
+                     "step = steps[%u]\n"
+                     "n = shape(x)[%u]\n"
+                     "demand !(step == 0) \"the step along axis %u is 0\"\n"
+                     "step = max(min(step, %" PRId64 "), %" PRId64 ")\n"
+                     "back = step < 0\n"
+                     "last = n - 1\n"
+                     "start = where(start < 0, start + n, start)\n"
+                     "end = where(end < 0, end + n, end)\n"
+                     "start = max(start, 0)\n"
+                     "start = where(back, min(start, last), min(start, n))\n"
+                     "end = where(back, max(end, -1), max(end, 0))\n"
+                     "end = where(back, min(end, last), min(end, n))\n"
+                     "span = end - start\n"
+                     "span = max(where(back, -span, span), 0)\n"
+                     "width = abs(step)\n"
+                     "count = match((span + (width - 1)) / max(width, 1), x.%u)\n"
+                     "x = gather(x, start + step * iota(count)) {axis = %u}",
+                     at, at, at, d, d, INT64_MAX / 2, -INT64_MAX / 2, d, d)
                ? call_value(k, "x")
                : 0;
 }
@@ -382,8 +373,7 @@ size_slice(Call *k)
     for (uint32_t i = 0; i < 4; i++)
         part[i] = i + 1 < k->in.n && k->in.at[i + 1] ? call_int_list(k, k->in.at[i + 1]) : 0;
     if (k->in.n < 3 || !k->in.at[1] || !k->in.at[2])
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "Slice takes starts and ends, the node has %u inputs", k->in.n);
+        return call_wrong(k, "Slice takes starts and ends, the node has %u inputs", k->in.n);
     const bool open = length_is_open(k, part[0]);
     int64_t n = open ? 0 : part[0] && part[1] ? length(k, part[0], "starts are") : -1;
     if (n < 0)
@@ -393,8 +383,7 @@ size_slice(Call *k)
             return false;
     for (uint32_t i = 1; i < 4; i++)
         if (!open && part[i] && length(k, part[i], "ends, axes and steps are") != n)
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                              "Slice has %lld starts, and another number of ends, axes or steps",
+            return call_wrong(k, "Slice has %lld starts, and another number of ends, axes or steps",
                               (long long)n);
     if (!part[3])
         part[3] = value_of_text(k, "starts", part,
@@ -408,8 +397,8 @@ size_slice(Call *k)
             return call_refuse(k, "axes of Slice that depend on the inputs' sizes");
         axis[i] += axis[i] < 0 ? rank : 0;
         if (axis[i] < 0 || axis[i] >= rank)
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "axis %lld of %s",
-                              (long long)axis[i], type_str(k->m->c, value_type(k, x)));
+            return call_wrong(k, "axis %lld of %s", (long long)axis[i],
+                              type_str(k->m->c, value_type(k, x)));
         x = slice_axis(k, x, (uint32_t)axis[i], VALUES(part[0], part[1], part[3]), i);
         if (!x)
             return false;
@@ -462,8 +451,7 @@ size_pad(Call *k)
     if (axes && !open && axes_length(k, axes, t) < 0)
         return false;
     if (!open && n != 2 * (axes ? length(k, axes, "axes are") : t->rank))
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld pads for %s", (long long)n,
-                          type_str(k->m->c, t));
+        return call_wrong(k, "%lld pads for %s", (long long)n, type_str(k->m->c, t));
     int64_t half[2 * TN_MAX_RANK], none[TN_MAX_RANK] = { 0 };
     for (uint32_t i = 0; i < n; i++)
         half[i] = i;
@@ -511,8 +499,7 @@ size_pad(Call *k)
     return call_text(k, "!outside? y = identity(x)\n"
                         "outside? value? value = like(value, x)\n"
                         "outside? !value? value = like(0, x)\n"
-                        "outside? y = where(outside, value, x)") &&
-           call_finish(k);
+                        "outside? y = where(outside, value, x)");
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -527,8 +514,7 @@ size_range(Call *k)
     DType t = input_type(k, 0)->dtype, limit = input_type(k, 1)->dtype,
           delta = input_type(k, 2)->dtype;
     if (limit != t || delta != t)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "start, limit and delta are %s, %s and %s; one type is needed",
+        return call_wrong(k, "start, limit and delta are %s, %s and %s; one type is needed",
                           dtype_info[t].name, dtype_info[limit].name, dtype_info[delta].name);
     if (!call_text(k, "demand !(delta == 0) \"the step (delta) is 0\""))
         return false;
@@ -551,8 +537,7 @@ size_range(Call *k)
                             "count = where(first < end, count, 0)",
                             INT64_MAX - 1)) &&
            call_text(k, "i = iota(match(max(count, 0)))\n"
-                        "y = like(i, start) * delta + start") &&
-           call_finish(k);
+                        "y = like(i, start) * delta + start");
 }
 
 /* v's contents as symbols, the first n of them at least 1. */
@@ -580,8 +565,7 @@ size_resize(Call *k)
 
     if (n < 0 || n != (axes ? (int64_t)axes->n : (int64_t)t->rank))
         return n < 0 ? false
-                     : diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld scales for %s",
-                                  (long long)n, type_str(k->m->c, t));
+                     : call_wrong(k, "%lld scales for %s", (long long)n, type_str(k->m->c, t));
     k->in.at[2] = match_positive_list(
         k,
         value_of_text(k, "x scales", VALUES(x, scales),
@@ -601,10 +585,9 @@ size_resize(Call *k)
 ValueId
 call_positions(Call *k, ValueId mask)
 {
-    ValueId total = mask ? value_of_text(k, "mask", &mask, "reduce_sum(i64(mask), [0])") : 0;
-    ValueId hits = total ? call_match(k, total, &value_type(k, mask)->dim[0]) : 0;
-
-    return hits ? value_of_text(k, "mask total hits", VALUES(mask, total, hits),
+    return mask ? value_of_text(k, "mask", &mask,
+                                "total = reduce_sum(i64(mask), [0])\n"
+                                "hits = match(total, mask.0)\n"
                                 "count = cum_sum(i64(mask), 0)\n"
                                 "slot = where(mask, count - 1, total)\n"
                                 "empty = constant_of_shape(hits + 1) {value = const i64[] [0]}\n"
@@ -619,7 +602,7 @@ convert_nonzero(Call *k)
     Text rows = { .arena = k->m->arena };
 
     if (!k->in.n || !k->in.at[0])
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "NonZero has no input");
+        return call_wrong(k, "NonZero has no input");
     if (!call_names(k, "x -> y"))
         return false;
     uint32_t rank = input_type(k, 0)->rank;
@@ -631,7 +614,7 @@ convert_nonzero(Call *k)
     if (!call_value(k, "at"))
         return false;
     if (!rank) /* no rows; as many columns as set elements */
-        return call_text(k, "y = slice(unsqueeze(at, [0]), [0], [0])") && call_finish(k);
+        return call_text(k, "y = slice(unsqueeze(at, [0]), [0], [0])");
     for (uint32_t d = rank; d-- > 0;)
         if (!call_text(k,
                        "n = shape(x)[%u]\n"
@@ -641,7 +624,7 @@ convert_nonzero(Call *k)
             return false;
     for (uint32_t d = 0; d < rank; d++)
         text_printf(&rows, d ? ", row_%u" : "row_%u", d);
-    return call_text(k, "y = concat(%s) {axis = 0}", text_str(&rows)) && call_finish(k);
+    return call_text(k, "y = concat(%s) {axis = 0}", text_str(&rows));
 }
 
 /* Slices of x along an axis, or elements of flat x, where the condition is set; the condition may
@@ -652,14 +635,12 @@ convert_compress(Call *k)
     const Attr *axis = call_attr(k, "axis");
 
     if (k->in.n < 2 || !k->in.at[0] || !k->in.at[1])
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Compress takes two inputs");
+        return call_wrong(k, "Compress takes two inputs");
     if (!call_names(k, "x condition -> y"))
         return false;
     call_name(k, "at", call_positions(k, k->in.at[1]));
-    return call_value(k, "at") &&
-           call_text(k, "y = gather(%s, at) {axis = %" PRId64 "}", axis ? "x" : "reshape(x, [-1])",
-                     axis ? axis->i : 0) &&
-           call_finish(k);
+    return call_value(k, "at") && call_text(k, "y = gather(%s, at) {axis = %" PRId64 "}",
+                                            axis ? "x" : "reshape(x, [-1])", axis ? axis->i : 0);
 }
 
 /* ---- transforms along an axis from data ------------------------------------------------------ */
@@ -686,8 +667,7 @@ size_dft(Call *k)
                      "is = %s == gather(%s, axis)\n"
                      "to = match(where(is, shape(parts)[1], sizes))\n"
                      "y = reshape(parts, [to, shape(parts)[3]]) {allowzero = 1}",
-                     rank, below_text(k, rank), below_text(k, all)) &&
-           call_finish(k);
+                     rank, below_text(k, rank), below_text(k, all));
 }
 
 /* The number of indexed axes is the size of the indices' last axis; if that is symbolic, it follows
@@ -709,7 +689,7 @@ size_gather_nd(Call *k)
                                    "declared rank of the result says are indexed",
                                    k->origin)))
         return true;
-    return diag_error(&c->diags, DIAG_MODEL, k->loc,
+    return call_wrong(k,
                       "the result is declared of rank %" PRId64 ", so that indices of %" PRId64
                       " axes are wanted; input 1 is %s",
                       rank, width, type_str(c, index));
@@ -727,10 +707,15 @@ match_input(Call *k, uint32_t i, const Expr *most)
     return k->in.at[i] != 0;
 }
 
-/* Sizes of at least 1. */
+/* Sizes that a row describes (converters.h). */
 static bool
-match_positive(Call *k, uint32_t i)
+size_input(Call *k, const OpRow *row, char what, uint32_t i)
 {
+    (void)row;
+    if ((what != 's' && what != 'p') || !call_is_open(k, i))
+        return true;
+    if (what == 's')
+        return match_input(k, i, NULL);
     if (length(k, k->in.at[i], "sizes are") < 0)
         return false;
     k->in.at[i] = match_positive_list(k, k->in.at[i], UINT32_MAX);
@@ -738,13 +723,15 @@ match_positive(Call *k, uint32_t i)
 }
 
 bool
-call_sizes(Call *k)
+call_sizes(Call *k, const OpRow *row)
 {
     if (!k->in.n || !k->in.at[0] || !k->proto->n_output)
         return true;
     for (uint32_t i = 0; i < op_info[k->op].min_in; i++)
         if (i >= k->in.n || !k->in.at[i])
             return true; /* the operator's own rule reports what is missing */
+    if (!row_inputs(k, row, size_input))
+        return false;
     switch (k->op) {
     case OP_reshape: return !call_is_open(k, 1) || size_reshape(k);
     case OP_expand: return !call_is_open(k, 1) || size_expand(k);
@@ -755,29 +742,10 @@ call_sizes(Call *k)
                  call_is_open(k, 4)) ||
                size_slice(k);
     case OP_pad: return !(call_is_open(k, 1) || call_is_open(k, 3)) || size_pad(k);
-    case OP_affine_grid:
-    case OP_center_crop_pad: return !call_is_open(k, 1) || match_input(k, 1, NULL);
-    case OP_col2im:
-        return (!call_is_open(k, 1) || match_input(k, 1, NULL)) &&
-               (!call_is_open(k, 2) || match_positive(k, 2));
-    case OP_max_unpool: return !call_is_open(k, 2) || match_input(k, 2, NULL);
-    case OP_hann_window:
-    case OP_hamming_window:
-    case OP_blackman_window: return !call_is_open(k, 0) || match_input(k, 0, NULL);
-    case OP_mel_weight_matrix:
-        return (!call_is_open(k, 0) || match_input(k, 0, NULL)) &&
-               (!call_is_open(k, 1) || match_input(k, 1, NULL));
-    case OP_stft:
-        return (!call_is_open(k, 1) || match_positive(k, 1)) &&
-               (!call_is_open(k, 3) || match_positive(k, 3));
-    case OP_dft:
-        return (!call_is_open(k, 1) || match_input(k, 1, NULL)) &&
-               (!call_is_open(k, 2) || size_dft(k));
+    case OP_dft: return !call_is_open(k, 2) || size_dft(k);
     case OP_cum_sum:
     case OP_cum_prod: return !call_is_open(k, 1) || size_cum_sum(k);
-    case OP_tile: return !call_is_open(k, 1) || match_input(k, 1, NULL);
     case OP_gather_nd: return size_gather_nd(k);
-    case OP_constant_of_shape: return !call_is_open(k, 0) || match_input(k, 0, NULL);
     case OP_split:
         return !call_is_open(k, 1) || match_input(k, 1, largest_dim(k, value_type(k, k->in.at[0])));
     case OP_resize:
@@ -791,16 +759,7 @@ call_sizes(Call *k)
     case OP_range:
         return !(call_is_open(k, 0) || call_is_open(k, 1) || call_is_open(k, 2)) || k->in.n < 3 ||
                size_range(k);
-    case OP_reduce_sum:
-    case OP_reduce_mean:
-    case OP_reduce_prod:
-    case OP_reduce_max:
-    case OP_reduce_min:
-    case OP_reduce_l1:
-    case OP_reduce_l2:
-    case OP_reduce_sum_square:
-    case OP_reduce_log_sum:
-    case OP_reduce_log_sum_exp: return !call_is_open(k, 1) || size_reduce(k);
+    case OP_reduce_sum ... OP_reduce_log_sum_exp: return !call_is_open(k, 1) || size_reduce(k);
     default: return true;
     }
 }

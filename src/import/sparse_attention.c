@@ -29,7 +29,7 @@ sizes_fit(const Cached *a)
     const Expr *past[] = { q->dim[0], expr_int(c, a->shared), NULL, size };
 
     if (a->heads % a->shared)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc,
+        return call_wrong(k,
                           "SparseAttention has %" PRId64
                           " heads of queries, no multiple of its %" PRId64 " heads of keys",
                           a->heads, a->shared);
@@ -97,7 +97,7 @@ read_layouts(Cached *a)
                            "to be known",
                            type_str(c, t));
     if (layouts < 1 || ends < 2 || a->heads % layouts)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc,
+        return call_wrong(k,
                           "SparseAttention of %" PRId64 " heads with block_row_indices of type %s: "
                           "they need a block, and heads that are a multiple of the layouts",
                           a->heads, type_str(c, t));
@@ -131,7 +131,7 @@ convert_sparse_attention(Call *k)
 }
 
 const OpRow sparse_rows[] = {
-    { "com.microsoft.LongformerAttention", OP_NONE, convert_longformer },
-    { "com.microsoft.SparseAttention", OP_NONE, convert_sparse_attention },
+    { "com.microsoft.LongformerAttention", OP_NONE, convert_longformer, "i6" },
+    { "com.microsoft.SparseAttention", OP_NONE, convert_sparse_attention, "i5678" },
     { 0 },
 };

@@ -5,15 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-const Onnx__AttributeProto *
-proto_attr(const Call *k, const char *name)
-{
-    for (size_t i = 0; i < k->proto->n_attribute; i++)
-        if (!strcmp(text_of(k->proto->attribute[i]->name), name))
-            return k->proto->attribute[i];
-    return NULL;
-}
-
 ValueId
 call_strings(Call *k, const char *name, const Onnx__AttributeProto *a)
 {
@@ -61,8 +52,7 @@ convert_string_split(Call *k)
                      "pieces = string_pieces(x, by) {maxsplit = %" PRId64 "}\n"
                      "most = reduce_max(reshape(pieces, [-1])) {keepdims = 0}\n"
                      "y = string_split(x, by, match(max(most, 0))) {maxsplit = %" PRId64 "}",
-                     cuts, cuts) &&
-           call_finish(k);
+                     cuts, cuts);
 }
 
 bool
@@ -71,26 +61,21 @@ convert_string_normalizer(Call *k)
     Ctx *c = k->m->c;
     const char *turn = string_attr(k, "case_change_action");
     int way = !strcmp(turn, "LOWER") ? 1 : !strcmp(turn, "UPPER") ? 2 : 0;
-    ValueId words = call_strings(k, "words", proto_attr(k, "stopwords"));
+    ValueId words = call_strings(k, "words", node_attribute(k->proto, "stopwords"));
 
     if (!words || !call_names(k, "x -> y"))
         return false;
     const Type *t = input_type(k, 0);
     if (t->rank != 1 && !(t->rank == 2 && expr_is(t->dim[0], 1)))
-        return diag_error(&c->diags, DIAG_MODEL, k->loc,
-                          "StringNormalizer of %s; [n] and [1, n] are possible", type_str(c, t));
+        return call_wrong(k, "StringNormalizer of %s; [n] and [1, n] are possible", type_str(c, t));
     call_name(k, "words", words);
-    if (!call_text(k,
-                   "kept, count = string_normalize(%s, words) "
-                   "{case = %d, sensitive = %" PRId64 "}",
-                   t->rank == 2 ? "reshape(x, [-1])" : "x", way,
-                   get_int(k, "is_case_sensitive", 0)))
-        return false;
-    call_name(k, "n",
-              call_match(k, call_value(k, "count"), &value_type(k, call_value(k, "kept"))->dim[0]));
-    return call_text(k, t->rank == 1 ? "y = slice(kept, [0], n)"
-                                     : "y = reshape(slice(kept, [0], n), [1, -1])") &&
-           call_finish(k);
+    return call_text(k,
+                     "kept, count = string_normalize(%s, words) "
+                     "{case = %d, sensitive = %" PRId64 "}\n"
+                     "y = slice(kept, [0], match(count, kept.0))%s",
+                     t->rank == 2 ? "reshape(x, [-1])" : "x", way,
+                     get_int(k, "is_case_sensitive", 0),
+                     t->rank == 2 ? "\ny = reshape(y, [1, -1])" : "");
 }
 
 bool
@@ -99,8 +84,7 @@ convert_regex_full_match(Call *k)
     if (!call_names(k, "x -> y"))
         return false;
     call_name(k, "program", regex_program(k, string_attr(k, "pattern")));
-    return call_value(k, "program") && call_text(k, "y = regex_match(x, program)") &&
-           call_finish(k);
+    return call_value(k, "program") && call_text(k, "y = regex_match(x, program)");
 }
 
 /* Separators as one expression: any of them, taken literally. */
@@ -121,7 +105,7 @@ bool
 convert_tokenizer(Call *k)
 {
     Ctx *c = k->m->c;
-    const Onnx__AttributeProto *separators = proto_attr(k, "separators");
+    const Onnx__AttributeProto *separators = node_attribute(k->proto, "separators");
     const char *tokens = string_attr(k, "tokenexp");
     int64_t least = get_int(k, "mincharnum", 1), marks = get_int(k, "mark", 0);
     bool single = separators && separators->n_strings == 1 && separators->strings[0].len == 0;
@@ -129,16 +113,13 @@ convert_tokenizer(Call *k)
     if (!call_names(k, "x -> y"))
         return false;
     if (!*tokens == !separators)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc,
-                          "Tokenizer has %s of tokenexp and separators; it needs one of them",
+        return call_wrong(k, "Tokenizer has %s of tokenexp and separators; it needs one of them",
                           separators ? "both" : "none");
     if (least < 1)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc,
-                          "mincharnum is %lld; tokens have at least one character",
+        return call_wrong(k, "mincharnum is %lld; tokens have at least one character",
                           (long long)least);
     if (input_type(k, 0)->rank < 1 || input_type(k, 0)->rank > 2)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc,
-                          "Tokenizer of %s; [c] and [n, c] are possible",
+        return call_wrong(k, "Tokenizer of %s; [c] and [n, c] are possible",
                           type_str(c, input_type(k, 0)));
     call_name(k, "program",
               regex_program(k, single       ? "[\\x{1}-\\x{10FFFF}]"
@@ -153,8 +134,7 @@ convert_tokenizer(Call *k)
                      "most = max(reduce_max(reshape(n, [-1])) {keepdims = 0}, 0)\n"
                      "%s" /* without tokens there are no marks */
                      "y = tokenize(x, program, pad, match(most)) {%s, marks = %d}",
-                     attrs, marks ? "most = most + 2 * min(most, 1)\n" : "", attrs, marks != 0) &&
-           call_finish(k);
+                     attrs, marks ? "most = most + 2 * min(most, 1)\n" : "", attrs, marks != 0);
 }
 
 bool

@@ -230,6 +230,29 @@ strings(TensorSource *s, const void **data)
     return true;
 }
 
+/* Dimensions, and the number of elements. */
+static bool
+read_dims(Ctx *c, const char *what, Loc loc, size_t n, const int64_t *size, int64_t *count,
+          const Expr **dim)
+{
+    *count = 1;
+    if (n > TN_MAX_RANK)
+        return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: rank %zu, the limit is %d", what, n,
+                          TN_MAX_RANK);
+    for (size_t d = 0; d < n; d++) {
+        if (size[d] < 0)
+            return diag_error(&c->diags, DIAG_MODEL, loc, "%s: dimension %zu is %" PRId64, what, d,
+                              size[d]);
+        if (mul_overflows(*count, size[d], count) || *count > INT64_MAX / 16)
+            return diag_error(&c->diags, DIAG_MODEL, loc,
+                              "%s: its dimensions multiply to more than 2^59 elements, from "
+                              "dimension %zu on, which is %" PRId64,
+                              what, d, size[d]);
+        dim[d] = expr_int(c, size[d]);
+    }
+    return true;
+}
+
 bool
 tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type,
             const void **data)
@@ -246,18 +269,8 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
                           t->data_type <= 0 || t->data_type > 28 ? DIAG_MODEL : DIAG_UNSUPPORTED,
                           loc, "%s has elements of ONNX type %s, which Tenon does not have", what,
                           onnx_type_name(a, t->data_type));
-    if (t->n_dims > TN_MAX_RANK)
-        return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: rank %zu, the limit is %d", what,
-                          t->n_dims, TN_MAX_RANK);
-    for (size_t d = 0; d < t->n_dims; d++) {
-        if (t->dims[d] < 0)
-            return diag_error(&c->diags, DIAG_MODEL, loc, "%s: dimension %zu is %" PRId64, what, d,
-                              t->dims[d]);
-        if (mul_overflows(s.count, t->dims[d], &s.count) || s.count > INT64_MAX / 16)
-            return diag_error(&c->diags, DIAG_MODEL, loc,
-                              "%s: its dimensions multiply to more than 2^59 elements", what);
-        dim[d] = expr_int(c, t->dims[d]);
-    }
+    if (!read_dims(c, what, loc, t->n_dims, t->dims, &s.count, dim))
+        return false;
     s.bytes = is_packed(s.dtype) ? (s.count * dtype_info[s.dtype].bits + 7) / 8
                                  : s.count * dtype_info[s.dtype].bytes;
     *type = type_new(c, s.dtype, (uint32_t)t->n_dims, dim);
@@ -335,17 +348,8 @@ sparse_read(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc lo
         !tensor_read(m, t->indices, arena_printf(m->arena, "%s: its indices", what), loc, &index,
                      &indices))
         return false;
-    if (t->n_dims > TN_MAX_RANK)
-        return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: rank %zu, the limit is %d", what,
-                          t->n_dims, TN_MAX_RANK);
-    for (size_t d = 0; d < t->n_dims; d++) {
-        if (t->dims[d] < 0 || mul_overflows(count, t->dims[d], &count) || count > INT64_MAX / 16)
-            return diag_error(&c->diags, DIAG_MODEL, loc,
-                              "%s: dimension %zu is %" PRId64
-                              ", and all multiply to no number of elements up to 2^59",
-                              what, d, t->dims[d]);
-        dim[d] = expr_int(c, t->dims[d]);
-    }
+    if (!read_dims(c, what, loc, t->n_dims, t->dims, &count, dim))
+        return false;
     if (value->rank != 1 || (index->dtype != DT_I64 && index->dtype != DT_I32) || index->rank < 1 ||
         index->rank > 2 || (index->rank == 2 && !expr_is(index->dim[1], (int64_t)t->n_dims)))
         return diag_error(&c->diags, DIAG_MODEL, loc,

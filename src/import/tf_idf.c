@@ -48,16 +48,15 @@ grams_of(Call *k, const AttrList *pool, Gram **out, int64_t *count, int64_t *col
     for (int64_t l = 0; l < starts.n; l++) {
         int64_t end = l + 1 < starts.n ? start[l + 1] : pool->n;
         if (start[l] < 0 || end < start[l] || end > pool->n || (end - start[l]) % (l + 1))
-            return diag_error(
-                &k->m->c->diags, DIAG_MODEL, k->loc,
+            return call_wrong(
+                k,
                 "ngram_counts: n-grams of %lld words are words %lld to %lld of a pool "
                 "of %lld; whole n-grams within the pool are needed",
                 (long long)l + 1, (long long)start[l], (long long)end, (long long)pool->n);
         for (int64_t at = start[l]; at < end; at += l + 1, n++) {
             if (n >= index.n || column[n] < 0 || column[n] >= INT32_MAX)
-                return diag_error(
-                    &k->m->c->diags, DIAG_MODEL, k->loc,
-                    "ngram_indexes has %lld entries; n-gram %lld needs one, in [0, %d)",
+                return call_wrong(
+                    k, "ngram_indexes has %lld entries; n-gram %lld needs one, in [0, %d)",
                     (long long)index.n, (long long)n, INT32_MAX);
             g[n] = (Gram){ l + 1, at, column[n], 0 };
         }
@@ -75,7 +74,7 @@ grams_of(Call *k, const AttrList *pool, Gram **out, int64_t *count, int64_t *col
 bool
 convert_tf_idf(Call *k)
 {
-    const char *mode = ml_word(k, "mode", "TF");
+    const char *mode = get_string(k, "mode", "TF");
     AttrList weights = ml_floats(k, "weights"), pool;
     int64_t count = 0, columns = 0;
     Gram *grams = NULL;
@@ -87,13 +86,12 @@ convert_tf_idf(Call *k)
     const Type *t = input_type(k, 0);
     ValueId x = t->dtype == DT_I32 ? call_cast(k, k->in.at[0], DT_I64) : k->in.at[0];
     if (!pool.n || !columns || !x || value_type(k, x)->dtype != pool.t)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "TfIdfVectorizer of %s with a pool of %lld words of %s",
+        return call_wrong(k, "TfIdfVectorizer of %s with a pool of %lld words of %s",
                           type_str(k->m->c, t), (long long)pool.n,
                           pool.n ? dtype_info[pool.t].name : "no type");
     if (weights.n && weigh && weights.n != columns)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld weights, %lld columns",
-                          (long long)weights.n, (long long)columns);
+        return call_wrong(k, "%lld weights, %lld columns", (long long)weights.n,
+                          (long long)columns);
     if (!call_names(k, "x -> y"))
         return false;
     call_name(k, "x", x);
@@ -107,6 +105,5 @@ convert_tf_idf(Call *k)
                      "%s"
                      "weights? y = y * weights",
                      get_int(k, "min_gram_length", 1), get_int(k, "max_gram_length", 1),
-                     get_int(k, "max_skip_count", 0), columns, idf ? "y = f32(y > 0)\n" : "") &&
-           call_finish(k);
+                     get_int(k, "max_skip_count", 0), columns, idf ? "y = f32(y > 0)\n" : "");
 }

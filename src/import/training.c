@@ -15,8 +15,7 @@ tensors_of(Call *k, uint32_t states, uint32_t *n)
     uint32_t each = 2 + states;
 
     if (k->in.n < 2 + each || (k->in.n - 2) % each)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "%s with %u inputs; 2, and %u for each tensor, are needed",
+        return call_wrong(k, "%s with %u inputs; 2, and %u for each tensor, are needed",
                           k->proto->op_type, k->in.n, each);
     *n = (k->in.n - 2) / each;
     return need_inputs(k, k->in.n);
@@ -109,8 +108,7 @@ convert_batch_norm_training(Call *k)
     const Type *t = input_type(k, 0);
     const char *real = t->dtype == DT_F64 ? "f64" : "f32";
     if (t->rank < 2)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "BatchNormalization of %s",
-                          type_str(k->m->c, t));
+        return call_wrong(k, "BatchNormalization of %s", type_str(k->m->c, t));
     for (uint32_t d = 0; d < t->rank; d++) {
         wide[d] = d == 1 ? -1 : 1;
         if (d != 1)
@@ -130,8 +128,7 @@ convert_batch_norm_training(Call *k)
                      "variance = old_variance * %a + new * %a",
                      ints_text(k, n, axes), ints_text(k, t->rank, wide), real,
                      get_float(k, "epsilon", 1e-5), real, real, momentum, 1 - momentum, momentum,
-                     1 - momentum) &&
-           call_finish(k);
+                     1 - momentum);
 }
 
 static bool
@@ -153,8 +150,7 @@ convert_bit_cast(Call *k)
     DType t = to && to->i == (int)to->i ? dtype_from_onnx((int)to->i) : DT_NONE;
 
     if (!need_input(k, 0) || t == DT_NONE)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "BitCast needs an input and an element type that Tenon has");
+        return call_wrong(k, "BitCast needs an input and an element type that Tenon has");
     set_string(k, "to", dtype_info[t].name);
     set_int(k, "bytes", dtype_info[t].bytes);
     set_int(k, "truth", t == DT_BOOL);
@@ -193,9 +189,7 @@ convert_max_pool_places(Call *k)
     ValueId x = call_in(k, 0);
     uint32_t n = value_type(k, x)->rank - 2u;
     if (n > TN_MAX_RANK - 2)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "MaxPool of %s",
-                          type_str(k->m->c, value_type(k, x)));
-    call_drop(k, "storage_order");
+        return call_wrong(k, "MaxPool of %s", type_str(k->m->c, value_type(k, x)));
     for (uint32_t d = 0; d < n; d++) {
         for (int i = 0; i < 4; i++) {
             const Attr *a = i < 3 || !strcmp(pad, "NOTSET") ? call_attr(k, names[i]) : NULL;
@@ -215,8 +209,7 @@ convert_max_pool_places(Call *k)
                      "y = self(x) {*}\n"
                      "windows = reshape([%s], [%u, 4])\n"
                      "places = max_pool_place(x, y, windows) {by_columns = %" PRId64 "}",
-                     text_str(&windows), n, columns) &&
-           call_finish(k);
+                     text_str(&windows), n, columns);
 }
 
 /* The p-norm of each channel. */
@@ -229,7 +222,7 @@ convert_global_lp_pool(Call *k)
         return false;
     const Type *t = input_type(k, 0);
     if (t->rank < 3 || p < 1)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
+        return call_wrong(k,
                           "GlobalLpPool of %s with p %lld; axes behind the channels and a p of 1 "
                           "or more are needed",
                           type_str(k->m->c, t), (long long)p);
@@ -238,16 +231,15 @@ convert_global_lp_pool(Call *k)
     const char *axes = ints_text(k, t->rank - 2u, axis);
     return (p <= 2 ? call_text(k, "y = reduce_l%d(x, %s)", (int)p, axes)
                    : call_text(k, "y = pow(reduce_sum(pow(abs(x), %a), %s), %a)", (double)p, axes,
-                               1 / (double)p)) &&
-           call_finish(k);
+                               1 / (double)p));
 }
 
 const OpRow training_rows[] = {
     { "GlobalLpPool", OP_NONE, convert_global_lp_pool },
-    { "ai.onnx.preview.training.Adagrad", OP_NONE, convert_adagrad },
-    { "ai.onnx.preview.training.Adam", OP_NONE, convert_adam },
+    { "ai.onnx.preview.training.Adagrad", OP_NONE, convert_adagrad, "i1" },
+    { "ai.onnx.preview.training.Adam", OP_NONE, convert_adam, "i1" },
     { "ai.onnx.preview.training.Gradient", OP_NONE, convert_gradient },
-    { "ai.onnx.preview.training.Momentum", OP_NONE, convert_momentum },
+    { "ai.onnx.preview.training.Momentum", OP_NONE, convert_momentum, "i1" },
     { "MeanVarianceNormalization", OP_NONE, convert_mean_variance },
     { "BitCast", OP_bit_cast, convert_bit_cast },
     { 0 },

@@ -6,6 +6,7 @@
 #include "import/compose.h"
 #include "import/ml.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -27,8 +28,7 @@ typedef struct {
 static bool
 broken(Call *k, const char *what, int64_t i)
 {
-    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s: node %lld: %s", k->proto->op_type,
-                      (long long)i, what);
+    return call_wrong(k, "%s: node %lld: %s", k->proto->op_type, (long long)i, what);
 }
 
 static double
@@ -145,20 +145,14 @@ static ValueId
 ensemble(Forest *f, ValueId x, int64_t targets, int64_t how)
 {
     Call *k = f->k;
-    Attr *attr = NEW_ARRAY(k->m->arena, Attr, 3);
-    const char *const name[3] = { "targets", "aggregate", "features" };
-    const int64_t number[3] = { targets, how, f->features };
     uint32_t n = f->threshold.n;
 
     if (!x || !n || targets < 1 || targets > INT32_MAX)
-        return x && n ? (ValueId)diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                                            "%s with %lld results", k->proto->op_type,
+        return x && n ? (ValueId)call_wrong(k, "%s with %lld results", k->proto->op_type,
                                             (long long)targets)
                       : (ValueId)(x && call_refuse(k, "%s without trees", k->proto->op_type));
     if (!find_depths(f))
         return 0;
-    for (int i = 0; i < 3; i++)
-        attr[i] = (Attr){ .name = sym(k->m->c, name[i]), .kind = ATTR_INT, .i = number[i] };
     for (uint32_t i = 0; i < f->target.n; i++)
         if (f->target.at[i] < 0 || f->target.at[i] >= targets)
             return (ValueId)broken(k, "its weight is of a class or target that is not there", i);
@@ -169,7 +163,11 @@ ensemble(Forest *f, ValueId x, int64_t targets, int64_t how)
                             ints_const(k, "first", f->first.at, f->first.n, -1),
                             ints_const(k, "targets", f->target.at, f->target.n, -1),
                             reals_const(f, "weights", f->weight.at, f->weight.n) };
-    return call_op(k, OP_tree_ensemble, 3, attr, 7, in, "scores");
+    return value_of_text(
+        k, "x nodes thresholds roots first targets weights", in,
+        "scores = tree_ensemble(x, nodes, thresholds, roots, first, targets, weights) "
+        "{targets = %" PRId64 ", aggregate = %" PRId64 ", features = %" PRId64 "}",
+        targets, how, f->features);
 }
 
 /* ---- versions 1 to 3: nodes by two numbers --------------------------------------------------- */
@@ -178,8 +176,7 @@ static bool
 int_list(Call *k, const char *name, int64_t n, AttrList *out)
 {
     *out = ml_ints(k, name);
-    return out->n == n || diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                                     "%s: attribute \"%s\" has %lld entries, there are %lld",
+    return out->n == n || call_wrong(k, "%s: attribute \"%s\" has %lld entries, there are %lld",
                                      k->proto->op_type, name, (long long)out->n, (long long)n);
 }
 
@@ -187,7 +184,8 @@ static AttrList
 real_list(Call *k, const char *name)
 {
     AttrList plain = ml_floats(k, name), wide = { 0 };
-    const Onnx__AttributeProto *a = proto_attr(k, arena_printf(k->m->arena, "%s_as_tensor", name));
+    const Onnx__AttributeProto *a =
+        node_attribute(k->proto, arena_printf(k->m->arena, "%s_as_tensor", name));
     const Type *type;
 
     if (!plain.n && a && a->t && tensor_read(k->m, a->t, name, k->loc, &type, &wide.data) &&
@@ -224,7 +222,7 @@ read_nodes(Forest *f, Map *at)
     AttrList tree = ml_ints(k, "nodes_treeids"), id, feature, yes, no,
              values = real_list(k, "nodes_values"),
              nan = ml_ints(k, "nodes_missing_value_tracks_true");
-    const Onnx__AttributeProto *modes = proto_attr(k, "nodes_modes");
+    const Onnx__AttributeProto *modes = node_attribute(k->proto, "nodes_modes");
     int64_t n = tree.n;
     uint64_t to[2];
 
@@ -233,9 +231,8 @@ read_nodes(Forest *f, Map *at)
         return false;
     if (values.n != n || !modes || modes->n_strings != (uint64_t)n || (nan.n && nan.n != n) ||
         n > INT32_MAX / 16)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                          "%s: %lld nodes, %lld values, %zu modes", k->proto->op_type, (long long)n,
-                          (long long)values.n, modes ? modes->n_strings : 0);
+        return call_wrong(k, "%s: %lld nodes, %lld values, %zu modes", k->proto->op_type,
+                          (long long)n, (long long)values.n, modes ? modes->n_strings : 0);
     for (int64_t i = 0; i < n; i++) {
         if (AT(tree, i) < 0 || AT(tree, i) > INT32_MAX || AT(id, i) < 0 || AT(id, i) > INT32_MAX ||
             map_get(at, node_key(AT(tree, i), AT(id, i)), NULL))
@@ -285,8 +282,8 @@ read_weights(Forest *f, const Map *at, const char *what)
         !int_list(k, arena_printf(a, "%s_nodeids", what), id.n, &node))
         return false;
     if (weight.n != id.n)
-        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s: %lld weights, %lld %s_ids",
-                          k->proto->op_type, (long long)weight.n, (long long)id.n, what);
+        return call_wrong(k, "%s: %lld weights, %lld %s_ids", k->proto->op_type,
+                          (long long)weight.n, (long long)id.n, what);
     int32_t *count = NEW_ARRAY(a, int32_t, n + 2), *place = NEW_ARRAY(a, int32_t, n + 2);
     int32_t *of = NEW_ARRAY(a, int32_t, id.n + 1);
     for (int64_t i = 0; i < id.n; i++) {
@@ -351,10 +348,10 @@ convert_tree_regressor(Call *k)
     ValueId y =
         call_cast(k,
                   with_base(k, ensemble(&f, x, get_int(k, "n_targets", 1),
-                                        aggregate_of(ml_word(k, "aggregate_function", "SUM")))),
+                                        aggregate_of(get_string(k, "aggregate_function", "SUM")))),
                   DT_F32);
-    y = ml_transform(k, y, ml_word(k, "post_transform", "NONE"));
-    return finish(k, y ? call_op(k, OP_identity, 0, NULL, 1, &y, output_name(k)) : 0);
+    y = ml_transform(k, y, get_string(k, "post_transform", "NONE"));
+    return ml_result(k, 0, y);
 }
 
 /* Two classes may share one score; its weights tell whether it is a probability. */
@@ -369,18 +366,13 @@ give_binary(Call *k, const Forest *f, const AttrList *labels, ValueId score, con
         value_of_text(k, "score", &score, "reshape(i64(score > %a), [-1])", positive ? 0.5 : 0.0);
     ValueId both = ml_both(k, score, !positive);
     both = positive ? both : ml_transform(k, both, transform);
-    call_bind(k, 1,
-              both ? call_op(k, OP_identity, 0, NULL, 1, &both,
-                             k->proto->n_output > 1 ? k->proto->output[1] : "scores")
-                   : 0);
-    k->done = true;
-    return ml_labels(k, labels, which) && both;
+    return ml_labels(k, labels, which) && ml_result(k, 1, both);
 }
 
 bool
 convert_tree_classifier(Call *k)
 {
-    const char *transform = ml_word(k, "post_transform", "NONE");
+    const char *transform = get_string(k, "post_transform", "NONE");
     AttrList labels;
     Forest f;
     Map at;
@@ -409,12 +401,7 @@ convert_tree_classifier(Call *k)
         return give_binary(k, &f, &labels, s, transform);
     ValueId which = value_of_text(k, "s", &s, "arg_max(s) {axis = 1, keepdims = 0}"),
             y = ml_transform(k, s, transform);
-    call_bind(k, 1,
-              y ? call_op(k, OP_identity, 0, NULL, 1, &y,
-                          k->proto->n_output > 1 ? k->proto->output[1] : "scores")
-                : 0);
-    k->done = true;
-    return ml_labels(k, &labels, which) && y;
+    return ml_labels(k, &labels, which) && ml_result(k, 1, y);
 }
 
 /* ---- version 5: nodes and leaves by their indices -------------------------------------------- */
@@ -461,13 +448,12 @@ convert_tree_ensemble(Call *k)
                     { "leaf_weights", &weight, true },
                     { "membership_values", &member, false } };
     for (int i = 0; i < 4; i++) {
-        const Onnx__AttributeProto *t = proto_attr(k, tensors[i].name);
+        const Onnx__AttributeProto *t = node_attribute(k->proto, tensors[i].name);
         const Type *type;
         *tensors[i].to = (AttrList){ DT_F32, 0, NULL };
         if (!t || !t->t) {
             if (tensors[i].needed)
-                return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc,
-                                  "TreeEnsemble needs the tensor \"%s\"", tensors[i].name);
+                return call_wrong(k, "TreeEnsemble needs the tensor \"%s\"", tensors[i].name);
             continue;
         }
         if (!tensor_read(k->m, t->t, tensors[i].name, k->loc, &type, &tensors[i].to->data) ||
@@ -477,8 +463,8 @@ convert_tree_ensemble(Call *k)
     }
     if (modes.n != n || values.n != n || weight.n != target.n || (nan.n && nan.n != n) ||
         transform < 0 || transform > 4 || how < 0 || how > 3 || n > INT32_MAX / 16)
-        return diag_error(
-            &k->m->c->diags, DIAG_MODEL, k->loc,
+        return call_wrong(
+            k,
             "TreeEnsemble: %lld nodes, %lld modes, %lld splits; %lld leaves, %lld weights; "
             "post_transform %lld, aggregate_function %lld",
             (long long)n, (long long)modes.n, (long long)values.n, (long long)target.n,
@@ -533,5 +519,5 @@ convert_tree_ensemble(Call *k)
     ValueId y = ensemble(&f, x, get_int(k, "n_targets", 1), aggregate[how]);
     y = ml_transform(k, y, transforms[transform]);
     y = y ? call_cast(k, y, input_type(k, 0)->dtype) : 0;
-    return finish(k, y ? call_op(k, OP_identity, 0, NULL, 1, &y, output_name(k)) : 0);
+    return ml_result(k, 0, y);
 }

@@ -71,9 +71,8 @@ require_size(Call *k, const Nest *n, uint32_t i, uint32_t d, const BoundSizes *b
 
     return model_require(k->m, said, is,
                          arena_printf(c->arena, "%s: axis %u of input %u", n->name, d, i)) ||
-           diag_error(&c->diags, DIAG_MODEL, k->loc,
-                      "axis %u of input %u is %s; the nest %s has %s there", d, i, expr_str(c, is),
-                      n->name, expr_str(c, said));
+           call_wrong(k, "axis %u of input %u is %s; the nest %s has %s there", d, i,
+                      expr_str(c, is), n->name, expr_str(c, said));
 }
 
 static bool
@@ -90,7 +89,7 @@ call_nest(Call *k, const Nest *n)
     for (uint32_t i = 0; i < n->nin; i++)
         given[i] = input_type(k, i);
     if (!type_bind(m->c, declared, n->nin + n->nout, given, n->nin, &bind))
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc,
+        return call_wrong(k,
                           "a size of the nest %s stands alone in no dimension of an input, so "
                           "nothing tells what it is",
                           n->name);
@@ -130,22 +129,12 @@ fits_function(Call *k, const Foreign *f)
 static bool
 call_function(Call *k, const Foreign *f)
 {
-    Model *m = k->m;
-    const char **names = NEW_ARRAY(m->arena, const char *, k->nout + 1);
-    ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
-
-    Attr attr[] = {
-        { .name = sym(m->c, "function"), .kind = ATTR_STRING, .s = f->function },
-        { .name = sym(m->c, "signature"), .kind = ATTR_STRING, .s = f->signature },
+    const Attr attr[] = {
+        { .name = sym(k->m->c, "function"), .kind = ATTR_STRING, .s = f->function },
+        { .name = sym(k->m->c, "signature"), .kind = ATTR_STRING, .s = f->signature },
     };
-    for (uint32_t i = 0; i < k->nout; i++)
-        names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
-    OpNode call = call_node(k, OP_library, 2, attr, k->in.n, k->in.at);
-    if (!graph_infer_op(m->g, &call, k->nout, names, out))
-        return false;
-    for (uint32_t i = 0; i < k->nout; i++)
-        call_bind(k, i, out[i]);
-    return true;
+
+    return call_outputs(k, OP_library, 2, attr);
 }
 
 bool
@@ -166,8 +155,7 @@ own_call(Call *k)
     for (uint32_t i = 0; i < k->in.n; i++)
         text_printf(&types, "%s%s", i ? ", " : "",
                     k->in.at[i] ? type_str(k->m->c, input_type(k, i)) : "nothing");
-    return diag_error(
-        &k->m->c->diags, DIAG_MODEL, k->loc,
-        "no nest %s of the file of nests%s takes %s; types and ranks have to be the same", full,
+    return call_wrong(
+        k, "no nest %s of the file of nests%s takes %s; types and ranks have to be the same", full,
         l ? ", and no function of the library," : "", text_str(&types));
 }

@@ -38,8 +38,8 @@ machine_describe(Text *t, const Machine *m)
                 "cycles each\n",
                 m->f32_per_second * 1e-9, m->f64_per_second * 1e-9, m->fma_per_cycle,
                 m->fma_cycles);
-    text_printf(t, "vectors a cycle   %6.2f added, %.2f loaded, %.2f stored\n", m->add_per_cycle,
-                m->load_per_cycle, m->store_per_cycle);
+    text_printf(t, "vectors a cycle   %6.2f added, %.2f loaded, %.2f splat, %.2f stored\n",
+                m->add_per_cycle, m->load_per_cycle, m->splat_per_cycle, m->store_per_cycle);
     text_printf(t, "cycles a vector   %6.1f division, %.1f square root, %.1f lanes apart\n",
                 m->divide_cycles, m->sqrt_cycles, m->gather_cycles);
     text_printf(t,

@@ -55,9 +55,9 @@
     .processor = "Zen 3, measured", .vector_bytes = bytes_, .vector_registers = registers,         \
     .line_bytes = 64, .cores = 8, .cycle_seconds = 1 / 3.24e9, .issue_per_cycle = 6,               \
     .window = WINDOW, .fma_per_cycle = fma, .fma_cycles = 4, .add_per_cycle = 2,                   \
-    .mixed_per_cycle = 4, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 3.5,         \
-    .sqrt_cycles = 5, .part_load_cycles = 1, .part_store_cycles = bytes_ * 0.4,                    \
-    .branch_cycles = 13, .gather_cycles = bytes_ / 8.0,                                            \
+    .mixed_per_cycle = 4, .load_per_cycle = 2, .splat_per_cycle = 2, .store_per_cycle = 1,         \
+    .divide_cycles = 3.5, .sqrt_cycles = 5, .part_load_cycles = 1,                                 \
+    .part_store_cycles = bytes_ * 0.4, .branch_cycles = 13, .gather_cycles = bytes_ / 8.0,         \
     .f32_per_second = bytes_ / 2.0 * fma * 3.23e9, .f64_per_second = bytes_ / 4.0 * fma * 3.23e9,  \
     .f16_load_per_second = 5e9, .bf16_load_per_second = 12.8e9, .f16_store_per_second = 4.1e9,     \
     .bf16_store_per_second = 5.9e9,                                                                \
@@ -84,9 +84,9 @@
     .processor = "Cascade Lake, from its manuals", .vector_bytes = 64, .vector_registers = 32,     \
     .line_bytes = 64, .cores = 8, .cycle_seconds = 1 / 2.36e9, .issue_per_cycle = 4,               \
     .window = WINDOW, .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2,                     \
-    .mixed_per_cycle = 2, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 16,          \
-    .sqrt_cycles = 20, .gather_cycles = 11, .part_load_cycles = 0.5, .part_store_cycles = 1,       \
-    .branch_cycles = 16, .f32_per_second = 151e9, .f64_per_second = 75e9,                          \
+    .mixed_per_cycle = 2, .load_per_cycle = 2, .splat_per_cycle = 2, .store_per_cycle = 1,         \
+    .divide_cycles = 16, .sqrt_cycles = 20, .gather_cycles = 11, .part_load_cycles = 0.5,          \
+    .part_store_cycles = 1, .branch_cycles = 16, .f32_per_second = 151e9, .f64_per_second = 75e9,  \
     .f16_load_per_second = 37e9, .bf16_load_per_second = 37e9, .f16_store_per_second = 19e9,       \
     .bf16_store_per_second = 9e9,                                                                  \
     .level = { { 32 * KB,                                                                          \
@@ -112,10 +112,11 @@
     .processor = "Zen 5, measured", .vector_bytes = 64, .vector_registers = 32, .line_bytes = 64,  \
     .cores = 8, .cycle_seconds = 1 / 4.47e9, .issue_per_cycle = 6.3, .window = 280,                \
     .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2, .mixed_per_cycle = 3,                 \
-    .load_per_cycle = 1.93, .store_per_cycle = 0.98, .divide_cycles = 2.5, .sqrt_cycles = 4.5,     \
-    .gather_cycles = 8.2, .part_load_cycles = 0.6, .part_store_cycles = 1, .branch_cycles = 24,    \
-    .f32_per_second = 284e9, .f64_per_second = 142e9, .f16_load_per_second = 64e9,                 \
-    .bf16_load_per_second = 68e9, .f16_store_per_second = 35e9, .bf16_store_per_second = 21e9,     \
+    .load_per_cycle = 1.93, .splat_per_cycle = 1.93, .store_per_cycle = 0.98,                      \
+    .divide_cycles = 2.5, .sqrt_cycles = 4.5, .gather_cycles = 8.2, .part_load_cycles = 0.6,       \
+    .part_store_cycles = 1, .branch_cycles = 24, .f32_per_second = 284e9, .f64_per_second = 142e9, \
+    .f16_load_per_second = 64e9, .bf16_load_per_second = 68e9, .f16_store_per_second = 35e9,       \
+    .bf16_store_per_second = 21e9,                                                                 \
     .level = { { 48 * KB,                                                                          \
                  1.1e-9,                                                                           \
                  { 551 * GB_S, 280 * GB_S, 560 * GB_S },                                           \
@@ -183,6 +184,7 @@ static const Machine table[] = {
       .add_per_cycle = 2,
       .mixed_per_cycle = 2,
       .load_per_cycle = 2,
+      .splat_per_cycle = 2,
       .store_per_cycle = 1,
       .divide_cycles = 10,
       .sqrt_cycles = 12,

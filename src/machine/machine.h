@@ -57,6 +57,7 @@ typedef struct {
     /* multiply-adds and simple operations alternately: no unit does both */
     double mixed_per_cycle;
     double load_per_cycle, store_per_cycle; /* vectors, from and to L1 */
+    double splat_per_cycle;                 /* numbers, from L1 to all lanes of a vector */
     /* from the start of one vector of f32 to the next */
     double divide_cycles, sqrt_cycles, gather_cycles;
     /* the same for loads and stores of the first lanes only */

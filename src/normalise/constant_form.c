@@ -102,7 +102,7 @@ arithmetic_constant(Ctx *c, const Value *v)
 
 /* ---- bands ----------------------------------------------------------------------------------- */
 
-/* Two numbers, one of which fills, in each row i of the last two dimensions, the range from low +
+/* Two numbers, or one, of which one fills, in each row i of the last two dimensions, the range from low +
  * i*low_step to below high + i*high_step, clipped to the row: a causal mask, a window, a block. */
 typedef struct {
     double inside, outside;
@@ -168,8 +168,11 @@ is_band(Arena *a, const Value *v, Band *band)
         if (!exact || (z != x && z != y) || (z == 0 && signbit(z) != signbit(z == x ? x : y)))
             return false;
     }
+    *band = (Band){ .inside = x, .outside = y };
+    if (x == y) /* everywhere the same */
+        return rows > 1 && n > 1;
     int64_t *begin = NEW_ARRAY(a, int64_t, rows), *end = NEW_ARRAY(a, int64_t, rows);
-    for (int turn = 0; turn < 2 && x != y && rows > 1 && n > 1; turn++) {
+    for (int turn = 0; turn < 2 && rows > 1 && n > 1; turn++) {
         double inside = turn ? y : x;
         bool runs = true;
         for (int64_t i = 0; i < rows * planes && runs; i++) {
@@ -223,13 +226,18 @@ form_of_constant(Ctx *c, const Value *v)
 
 /* ---- masks ----------------------------------------------------------------------------------- */
 
-/* Exactly two numbers, of which `hidden`, the lower, is at most -9000, as in a mask. -0.0 is another
- * number than 0.0: a quotient tells them apart. */
+/* Exactly two numbers, of which `hidden`, the lower, is at most -9000, as in a mask; or two bools.
+ * -0.0 is another number than 0.0: a quotient tells them apart. */
 static bool
 is_mask(const Value *v, int64_t count, double *hidden, double *other)
 {
     bool any = false;
 
+    if (v->type->dtype == DT_BOOL) {
+        *hidden = 0;
+        *other = 1;
+        return true;
+    }
     *hidden = *other = number_get(v->type->dtype, v->data, 0);
     for (int64_t i = 0; i < count; i++) {
         double x = number_get(v->type->dtype, v->data, i);
@@ -248,29 +256,57 @@ is_mask(const Value *v, int64_t count, double *hidden, double *other)
     return any && *hidden <= -9000;
 }
 
+/* Rows in a word of bits: those of two blocks of block_mask.c. */
+enum { WORD_ROWS = 32 };
+
+/* The bits of all rows and columns, of planes that are n wide. */
+static int32_t *
+bits_of(Arena *a, const Value *v, int64_t count, int64_t rows, int64_t n, double hidden)
+{
+    int64_t words = (rows + WORD_ROWS - 1) / WORD_ROWS, planes = count / rows / n;
+    int32_t *bits = NEW_ARRAY(a, int32_t, planes *words *n);
+
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = i / n % rows, word = i / n / rows * words + row / WORD_ROWS;
+        uint32_t shown = number_get(v->type->dtype, v->data, i) != hidden;
+        bits[word * n + i % n] |= (int32_t)(shown << row % WORD_ROWS);
+    }
+    return bits;
+}
+
 const Nest *
-form_of_mask(Graph *g, const Value *v, ValueId *bytes)
+form_of_mask(Graph *g, const Value *v, ValueId *bits)
 {
     int64_t size[TN_MAX_RANK], count;
     const Type *t = v->type;
     double hidden, other;
     Ctx *c = g->ctx;
 
-    if (!v->data || !dtype_is_float(t->dtype) || !sizes_of(v, size, &count) ||
+    if (!v->data || !(dtype_is_float(t->dtype) || t->dtype == DT_BOOL) || t->rank < 2 ||
+        !sizes_of(v, size, &count) || size[t->rank - 2] < WORD_ROWS ||
         !is_mask(v, count, &hidden, &other))
         return NULL;
-    uint8_t *shown = NEW_ARRAY(g->arena, uint8_t, count);
-    for (int64_t i = 0; i < count; i++)
-        shown[i] = number_get(t->dtype, v->data, i) != hidden;
-    const Type *narrow = type_new(c, DT_U8, t->rank, t->dim);
-    *bytes = graph_const(g, arena_printf(c->arena, "%s_shown", v->name), narrow, shown);
+    uint32_t row = t->rank - 2;
+    const Expr *dim[TN_MAX_RANK], *axis[TN_MAX_RANK], *at[TN_MAX_RANK],
+        *word_rows = expr_int(c, WORD_ROWS);
+    for (uint32_t d = 0; d < t->rank; d++)
+        dim[d] = d == row ? expr_ceil_div(c, t->dim[d], word_rows) : t->dim[d];
+    const Type *words = type_new(c, DT_I32, t->rank, dim);
+    *bits = graph_const(g, arena_printf(c->arena, "%s_shown", v->name), words,
+                        bits_of(g->arena, v, count, size[row], size[row + 1], hidden));
     NestBuilder b = nest_begin(c, "shown");
-    const Expr *axis[TN_MAX_RANK];
-    uint32_t x = nest_in(&b, "m", narrow);
+    uint32_t x = nest_in(&b, "m", words);
     nest_axes_of(&b, t, axis);
-    const Scalar *is = scalar_2(c, S_NE, nest_load(&b, x, axis), scalar_int(c, DT_U8, 0));
+    for (uint32_t d = 0; d < t->rank; d++)
+        at[d] = d == row ? expr_div(c, axis[d], word_rows) : axis[d];
+    const Scalar *place =
+        scalar_cast(c, DT_I32, scalar_index(c, expr_mod(c, axis[row], word_rows)));
+    const Scalar *bit = scalar_2(c, S_SHL, scalar_int(c, DT_I32, 1), place);
+    const Scalar *is =
+        scalar_2(c, S_NE, scalar_2(c, S_AND, nest_load(&b, x, at), bit), scalar_int(c, DT_I32, 0));
     nest_write(&b, nest_out(&b, "o", t), axis,
-               scalar_select(c, is, scalar_number(c, t->dtype, other),
-                             scalar_number(c, t->dtype, hidden)));
+               t->dtype == DT_BOOL ? is
+                                   : scalar_select(c, is, scalar_number(c, t->dtype, other),
+                                                   scalar_number(c, t->dtype, hidden)));
     return nest_finish(&b);
 }

@@ -8,10 +8,11 @@
 #include <string.h>
 
 /* Points that a nest of constants may visit for each byte of its result: a layout visits one for
- * each element, a Winograd transform of a filter some dozens. A sum may visit all that it reads,
- * once. Bounds work: a nest that would visit more is computed at run time. */
+ * each element, a Winograd transform of a filter some dozens. A sum may visit each bit that it
+ * reads once. Bounds work: a nest that would visit more is computed at run time. */
 enum {
     POINTS_PER_BYTE = 64,
+    BYTE_BITS = 8,
     /* of a constant in an arena of its own, which may be freed before the others */
     OWN_BYTES = 1 << 20,
     /* instructions of a read that is converted: the load and the conversion */
@@ -147,7 +148,7 @@ compute(Normal *m, const Nest *n, const ValueId *in, const char *name)
         read += type_static_bytes(n->param[i].type, &one) ? one : 0;
     for (uint32_t k = 0; k < n->naxis; k++)
         if (!expr_const(n->axis[k].extent, &extent) || mul_overflows(points, extent, &points) ||
-            (points / POINTS_PER_BYTE > bytes && points > read))
+            (points / POINTS_PER_BYTE > bytes && points / BYTE_BITS > read))
             return 0;
     Tensor *tensor = NEW_ARRAY(c->arena, Tensor, n->nin + 1),
            **param = NEW_ARRAY(c->arena, Tensor *, n->nin + 1);

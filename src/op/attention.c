@@ -40,15 +40,14 @@ heads_of(Ctx *c, const OpCall *call, uint32_t i, const char *attr, const Expr **
                        expr_str(c, t->dim[2]), (long long)n);
     *heads = expr_int(c, n);
     *size = expr_div(c, t->dim[2], *heads);
-    return op_require_multiple(
-        c, call, t->dim[2], *heads,
-        arena_printf(c->arena, "the last axis of input %u and heads times their size", i));
+    return op_require_multiple(c, call, t->dim[2], *heads,
+                               "the last axis of input %u and heads times their size", i);
 }
 
 static bool
 require(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
 {
-    return op_require_eq(c, call, a, b, what);
+    return op_require_eq(c, call, a, b, "%s", what);
 }
 
 static bool
@@ -85,7 +84,7 @@ check_mask(Ctx *c, const OpCall *call, const Shape *s)
                        type_str(c, m), m->rank);
     for (uint32_t d = 0; d + 1 < m->rank; d++)
         if (!op_broadcast_into(c, call, m->dim[d], full[4 - m->rank + d],
-                               arena_printf(c->arena, "axis %u of the mask and of the scores", d)))
+                               "axis %u of the mask and of the scores", d))
             return false;
     return true;
 }
@@ -144,15 +143,8 @@ infer_attention(Ctx *c, const OpCall *call, const Type **out)
 
     if (!shape_of(c, call, &s))
         return false;
-    if (has_in(call, SEEN) && (!op_rank_is(c, call, SEEN, 1) ||
-                               !require(c, call, call->in[SEEN]->dim[0], s.batch,
-                                        "the entries of nonpad_kv_seqlen and the batch of q")))
+    if (!op_vector(c, call, SEEN, s.batch, "the entries of nonpad_kv_seqlen and the batch of q"))
         return false;
-    int64_t mode = op_int(call, "qk_matmul_output_mode");
-    if (mode < 0 || mode > 3)
-        return op_fail(c, call, DIAG_MODEL,
-                       "attribute \"qk_matmul_output_mode\" is %lld; 0 to 3 exist",
-                       (long long)mode);
     const Expr *flat[] = { s.batch, s.queries, expr_mul(c, s.heads, s.value_size) },
                *dim[] = { s.batch, s.heads, s.queries, s.value_size };
     const Expr *keys[] = { s.batch, s.kv_heads, s.total, s.size },

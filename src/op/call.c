@@ -75,7 +75,7 @@ default_of(OpKind op, const char *name, size_t *n)
         size_t word = strcspn(s, " ");
         if (word >= length && memcmp(s, name, length) == 0 &&
             (word == length || s[length] == '=')) {
-            *n = word == length ? 0 : word - length - 1;
+            *n = word == length ? 0 : strcspn(s + length + 1, "| ");
             return word == length ? "" : s + length + 1;
         }
         s += word + strspn(s + word, " ");
@@ -88,6 +88,33 @@ op_has_attr(OpKind op, const char *name)
 {
     size_t n;
     return default_of(op, name, &n) != NULL;
+}
+
+bool
+op_has_value(Ctx *c, const OpCall *call, const Attr *a)
+{
+    size_t n;
+    const char *values = default_of(call->op, a->name, &n),
+               *is = a->kind == ATTR_STRING ? a->s : "";
+    Text exist = { .arena = c->arena };
+
+    if (!values || values[n] != '|')
+        return true;
+    if (a->kind == ATTR_INT)
+        is = arena_printf(c->arena, "%lld", (long long)a->i);
+    for (const char *s = values, *end;; s = end + 1) {
+        end = s + strcspn(s, "| ");
+        if (strlen(is) == (size_t)(end - s) && !memcmp(s, is, strlen(is)))
+            return true;
+        text_printf(&exist, "%s%.*s",
+                    s == values   ? ""
+                    : *end == '|' ? ", "
+                                  : " and ",
+                    (int)(end - s), s);
+        if (*end != '|')
+            return op_fail(c, call, DIAG_MODEL, "attribute \"%s\" is \"%s\"; %s exist", a->name, is,
+                           text_str(&exist));
+    }
 }
 
 int64_t
@@ -143,11 +170,37 @@ op_numbers(const OpCall *call, Arena *a, const double **out)
 /* ---- types of inputs --------------------------------------------------------------------- */
 
 bool
+op_elements(Ctx *c, const OpCall *call, uint32_t i, const char *kinds)
+{
+    enum { INTEGERS = 1 << KIND_INT | 1 << KIND_UINT, FLOATS = 1 << KIND_FLOAT };
+    static const struct {
+        const char *name;
+        uint32_t kinds;
+    } many[] = { { "floats", FLOATS }, { "integers", INTEGERS }, { "numbers", INTEGERS | FLOATS } };
+    const DType t = has_in(call, i) ? call->in[i]->dtype : DT_NONE;
+    size_t n;
+
+    if (t == DT_NONE)
+        return true;
+    for (const char *s = kinds; *s; s += n + strspn(s + n, ", ")) {
+        n = strcspn(s, ", ");
+        size_t k = 0;
+        while (k < sizeof many / sizeof *many &&
+               (strlen(many[k].name) != n || memcmp(many[k].name, s, n)))
+            k++;
+        if (k < sizeof many / sizeof *many
+                ? many[k].kinds >> dtype_info[t].kind & 1
+                : t == (strncmp(s, "strings", n) ? dtype_from_name(s, n) : DT_STR))
+            return true;
+    }
+    return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be %s", i,
+                   type_str(c, call->in[i]), kinds);
+}
+
+bool
 op_need_floats(Ctx *c, const OpCall *call, uint32_t i)
 {
-    return dtype_is_float(call->in[i]->dtype) ||
-           op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be floats", i,
-                   type_str(c, call->in[i]));
+    return op_elements(c, call, i, "floats");
 }
 
 bool
@@ -167,6 +220,13 @@ op_rank_at_least(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank)
         return true;
     return op_fail(c, call, DIAG_MODEL, "input %u is %s, of rank %u; rank %u or more is needed", i,
                    type_str(c, call->in[i]), call->in[i]->rank, rank);
+}
+
+bool
+op_vector(Ctx *c, const OpCall *call, uint32_t i, const Expr *n, const char *what)
+{
+    return !has_in(call, i) || (op_rank_is(c, call, i, 1) &&
+                                op_require_eq(c, call, call->in[i]->dim[0], n, "%s", what));
 }
 
 bool
@@ -213,6 +273,30 @@ op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out)
                        i, what, type_str(c, call->in[i]));
     *out = call->known[i];
     return true;
+}
+
+bool
+op_param_one(Ctx *c, const OpCall *call, uint32_t i, const char *what, const Expr **out)
+{
+    Known k;
+
+    if (!op_param(c, call, i, what, &k))
+        return false;
+    if (k.n != 1)
+        return op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s, with %u elements; one is needed",
+                       i, what, type_str(c, call->in[i]), k.n);
+    *out = k.at[0];
+    return true;
+}
+
+bool
+op_named_type(Ctx *c, const OpCall *call, const char *attr, DType otherwise, DType *t)
+{
+    const char *name = op_string(c, call, attr);
+
+    *t = *name ? dtype_from_name(name, strlen(name)) : otherwise;
+    return *t != DT_NONE || op_fail(c, call, DIAG_UNSUPPORTED,
+                                    "attribute \"%s\" names no element type: \"%s\"", attr, name);
 }
 
 bool

@@ -29,13 +29,18 @@ double op_float(const OpCall *call, const char *attr);
 const char *op_string(Ctx *c, const OpCall *call, const char *attr);
 bool op_string_is(const OpCall *call, const char *attr, const char *value);
 bool op_has_attr(OpKind op, const char *name); /* does ops.def list it? */
+/* Has the attribute one of the values that ops.def lists, if it lists any? */
+bool op_has_value(Ctx *c, const OpCall *call, const Attr *a);
+/* The element type that an attribute names. */
+bool op_named_type(Ctx *c, const OpCall *call, const char *attr, DType otherwise, DType *t);
 /* An axis in [0, rank); negative ones count from the back. */
 bool op_axis(Ctx *c, const OpCall *call, const char *what, int64_t axis, uint32_t rank,
              uint32_t *out);
 bool op_axis_attr(Ctx *c, const OpCall *call, uint32_t rank, uint32_t *out);
 /* Contents of input i as Exprs. */
 bool op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out);
-/* As numbers, at most `max`. */
+/* The only one, and as numbers, at most `max`. */
+bool op_param_one(Ctx *c, const OpCall *call, uint32_t i, const char *what, const Expr **out);
 bool op_param_ints(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max,
                    int64_t *out, uint32_t *n);
 /* Of one element. */
@@ -45,10 +50,14 @@ bool op_param_floats(Ctx *c, const OpCall *call, uint32_t i, const char *what, u
                      double *out, uint32_t *n);
 /* Axes named by input i as a set; empty when it is absent. */
 bool op_axes_input(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank, uint64_t *set);
+/* Has input i, if it is there, elements of these kinds: "floats", "numbers or bool", "i8 or u8"? */
+bool op_elements(Ctx *c, const OpCall *call, uint32_t i, const char *kinds);
 bool op_need_floats(Ctx *c, const OpCall *call, uint32_t i);
 bool op_same_dtype(Ctx *c, const OpCall *call, uint32_t a, uint32_t b);
 bool op_rank_at_least(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank);
 bool op_rank_is(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank);
+/* Is input i, if it is there, a vector of n elements? `what` names both numbers. */
+bool op_vector(Ctx *c, const OpCall *call, uint32_t i, const Expr *n, const char *what);
 /* The type that elements of type t are computed in: f32 for the short floats, else t itself. */
 DType compute_type(DType t);
 

@@ -18,15 +18,14 @@ matmul_dims(Ctx *c, const OpCall *call, uint32_t *rank, const Expr **dim)
     if (!op_rank_at_least(c, call, 0, 1) || !op_rank_at_least(c, call, 1, 1))
         return false;
     const Expr *inner_b = b->dim[b->rank == 1 ? 0 : b->rank - 2];
-    if (!op_require_eq(
-            c, call, a->dim[a->rank - 1], inner_b,
-            arena_printf(c->arena, "inner extents of %s and %s", type_str(c, a), type_str(c, b))))
+    if (!op_require_eq(c, call, a->dim[a->rank - 1], inner_b, "inner extents of %s and %s",
+                       type_str(c, a), type_str(c, b)))
         return false;
     for (uint32_t d = 0; d < batch; d++) {
         dim[d] = op_broadcast_dim(
             c, call, d < batch - batch_a ? expr_int(c, 1) : a->dim[d - (batch - batch_a)],
             d < batch - batch_b ? expr_int(c, 1) : b->dim[d - (batch - batch_b)],
-            arena_printf(c->arena, "batch axis %u of both inputs", d));
+            "batch axis %u of both inputs", d);
         if (!dim[d])
             return false;
     }
@@ -44,10 +43,8 @@ infer_matmul(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[TN_MAX_RANK];
     uint32_t rank;
 
-    if (call->in[0]->dtype == DT_BOOL)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be numbers",
-                       type_str(c, call->in[0]));
-    if (!op_same_dtype(c, call, 0, 1) || !matmul_dims(c, call, &rank, dim))
+    if (!op_elements(c, call, 0, "numbers") || !op_same_dtype(c, call, 0, 1) ||
+        !matmul_dims(c, call, &rank, dim))
         return false;
     out[0] = type_new(c, call->in[0]->dtype, rank, dim);
     return true;
@@ -65,18 +62,16 @@ zero_fits(Ctx *c, const OpCall *call, uint32_t s)
         return true;
     if (z->rank == 1)
         return op_broadcast_into(c, call, z->dim[0], t->dim[along],
-                                 arena_printf(c->arena,
-                                              "the elements of input %u and axis %u of input %u",
-                                              2 + s, along, s));
+                                 "the elements of input %u and axis %u of input %u", 2 + s, along,
+                                 s);
     if (z->rank != t->rank)
         return op_fail(
             c, call, DIAG_MODEL,
             "input %u is %s; one number, a vector, or as many axes as input %u, %s, has are needed",
             2 + s, type_str(c, z), s, type_str(c, t));
     for (uint32_t d = 0; d < z->rank; d++)
-        if (!op_broadcast_into(
-                c, call, z->dim[d], t->dim[d],
-                arena_printf(c->arena, "axis %u of input %u and of input %u", d, 2 + s, s)))
+        if (!op_broadcast_into(c, call, z->dim[d], t->dim[d], "axis %u of input %u and of input %u",
+                               d, 2 + s, s))
             return false;
     return true;
 }
@@ -87,11 +82,8 @@ infer_matmul_integer(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[TN_MAX_RANK];
     uint32_t rank;
 
-    for (uint32_t i = 0; i < 2; i++)
-        if (dtype_info[call->in[i]->dtype].bytes != 1 || !dtype_is_int(call->in[i]->dtype))
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; i8 or u8 is needed", i,
-                           type_str(c, call->in[i]));
-    if (!op_same_dtype(c, call, 0, 2) || !op_same_dtype(c, call, 1, 3) ||
+    if (!op_elements(c, call, 0, "i8 or u8") || !op_elements(c, call, 1, "i8 or u8") ||
+        !op_same_dtype(c, call, 0, 2) || !op_same_dtype(c, call, 1, 3) ||
         !matmul_dims(c, call, &rank, dim) || !zero_fits(c, call, 0) || !zero_fits(c, call, 1))
         return false;
     out[0] = type_new(c, DT_I32, rank, dim);
@@ -180,19 +172,17 @@ infer_gemm(Ctx *c, const OpCall *call, const Type **out)
     uint32_t ta = op_int(call, "transA") != 0, tb = op_int(call, "transB") != 0;
     const Expr *dim[2] = { a->dim[ta], b->dim[!tb] };
 
-    if (!op_require_eq(c, call, a->dim[!ta], b->dim[tb],
-                       arena_printf(c->arena, "inner extents of %s%s and %s%s", type_str(c, a),
-                                    ta ? " (transposed)" : "", type_str(c, b),
-                                    tb ? " (transposed)" : "")))
+    if (!op_require_eq(c, call, a->dim[!ta], b->dim[tb], "inner extents of %s%s and %s%s",
+                       type_str(c, a), ta ? " (transposed)" : "", type_str(c, b),
+                       tb ? " (transposed)" : ""))
         return false;
     if (bias && bias->rank > 2)
         return op_fail(c, call, DIAG_MODEL, "input 2 is %s, of rank %u; at most 2 is allowed",
                        type_str(c, bias), bias->rank);
     for (uint32_t d = 0; bias && d < bias->rank; d++) {
         uint32_t o = 2 - bias->rank + d;
-        if (!op_broadcast_into(
-                c, call, bias->dim[d], dim[o],
-                arena_printf(c->arena, "axis %u of input 2 and axis %u of the product", d, o)))
+        if (!op_broadcast_into(c, call, bias->dim[d], dim[o],
+                               "axis %u of input 2 and axis %u of the product", d, o))
             return false;
     }
     out[0] = type_new(c, a->dtype, 2, dim);
@@ -288,7 +278,8 @@ read_equation(Ctx *c, const OpCall *call, EinsumEquation *e)
             const char *what =
                 arena_printf(c->arena, "axis %u of input %u and earlier uses of its letter", d, i);
             const Expr *dim = call->in[i]->dim[d];
-            e->extent[l] = e->extent[l] ? op_broadcast_dim(c, call, e->extent[l], dim, what) : dim;
+            e->extent[l] =
+                e->extent[l] ? op_broadcast_dim(c, call, e->extent[l], dim, "%s", what) : dim;
             if (!e->extent[l])
                 return false;
             count[l]++;

@@ -22,15 +22,13 @@ broadcast_to(Ctx *c, const OpCall *call, uint32_t first, DType t, const Type **o
 }
 
 static bool
-broadcast_kind(Ctx *c, const OpCall *call, bool allowed[KIND_COUNT], const char *wanted, DType t,
-               const Type **out)
+broadcast_kind(Ctx *c, const OpCall *call, const char *kinds, DType t, const Type **out)
 {
     for (uint32_t i = 0; i < call->nin; i++) {
         if (!call->in[i])
             return op_fail(c, call, DIAG_MODEL, "input %u is absent, but it is not optional", i);
-        if (!allowed[dtype_info[call->in[i]->dtype].kind])
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be %s", i,
-                           type_str(c, call->in[i]), wanted);
+        if (!op_elements(c, call, i, kinds))
+            return false;
         if (t == DT_NONE && dtype_info[call->in[i]->dtype].bits < 8)
             return op_fail(c, call, DIAG_MODEL,
                            "input %u is %s; elements of fewer than 8 bits are stored and "
@@ -45,43 +43,37 @@ broadcast_kind(Ctx *c, const OpCall *call, bool allowed[KIND_COUNT], const char 
 bool
 infer_numbers(Ctx *c, const OpCall *call, const Type **out)
 {
-    bool allowed[KIND_COUNT] = { [KIND_FLOAT] = true, [KIND_INT] = true, [KIND_UINT] = true };
-    return broadcast_kind(c, call, allowed, "numbers", DT_NONE, out);
+    return broadcast_kind(c, call, "numbers", DT_NONE, out);
 }
 
 bool
 infer_floats(Ctx *c, const OpCall *call, const Type **out)
 {
-    bool allowed[KIND_COUNT] = { [KIND_FLOAT] = true };
-    return broadcast_kind(c, call, allowed, "floats", DT_NONE, out);
+    return broadcast_kind(c, call, "floats", DT_NONE, out);
 }
 
 bool
 infer_ints(Ctx *c, const OpCall *call, const Type **out)
 {
-    bool allowed[KIND_COUNT] = { [KIND_INT] = true, [KIND_UINT] = true };
-    return broadcast_kind(c, call, allowed, "integers", DT_NONE, out);
+    return broadcast_kind(c, call, "integers", DT_NONE, out);
 }
 
 bool
 infer_bools(Ctx *c, const OpCall *call, const Type **out)
 {
-    bool allowed[KIND_COUNT] = { [KIND_BOOL] = true };
-    return broadcast_kind(c, call, allowed, "bool", DT_BOOL, out);
+    return broadcast_kind(c, call, "bool", DT_BOOL, out);
 }
 
 bool
 infer_compares(Ctx *c, const OpCall *call, const Type **out)
 {
-    bool allowed[KIND_COUNT] = { false, true, true, true, true };
-    return broadcast_kind(c, call, allowed, "numbers or bool", DT_BOOL, out);
+    return broadcast_kind(c, call, "numbers or bool", DT_BOOL, out);
 }
 
 bool
 infer_tests(Ctx *c, const OpCall *call, const Type **out)
 {
-    bool allowed[KIND_COUNT] = { [KIND_FLOAT] = true };
-    return broadcast_kind(c, call, allowed, "floats", DT_BOOL, out);
+    return broadcast_kind(c, call, "floats", DT_BOOL, out);
 }
 
 bool
@@ -102,20 +94,15 @@ infer_same_float(Ctx *c, const OpCall *call, const Type **out)
 bool
 infer_pow(Ctx *c, const OpCall *call, const Type **out)
 {
-    for (uint32_t i = 0; i < 2; i++)
-        if (call->in[i]->dtype == DT_BOOL)
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be numbers", i,
-                           type_str(c, call->in[i]));
-    return broadcast_to(c, call, 0, call->in[0]->dtype, out);
+    return op_elements(c, call, 0, "numbers") && op_elements(c, call, 1, "numbers") &&
+           broadcast_to(c, call, 0, call->in[0]->dtype, out);
 }
 
 bool
 infer_where(Ctx *c, const OpCall *call, const Type **out)
 {
-    if (call->in[0]->dtype != DT_BOOL)
-        return op_fail(c, call, DIAG_MODEL, "input 0 (condition) is %s; it must be bool",
-                       type_str(c, call->in[0]));
-    return op_same_dtype(c, call, 1, 2) && broadcast_to(c, call, 0, call->in[1]->dtype, out);
+    return op_elements(c, call, 0, "bool") && op_same_dtype(c, call, 1, 2) &&
+           broadcast_to(c, call, 0, call->in[1]->dtype, out);
 }
 
 bool
@@ -134,16 +121,14 @@ infer_clip(Ctx *c, const OpCall *call, const Type **out)
 bool
 infer_cast(Ctx *c, const OpCall *call, const Type **out)
 {
-    const char *to = op_string(c, call, "to");
-    DType t = dtype_from_name(to, strlen(to));
+    DType t;
 
-    if (t == DT_NONE)
-        return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"to\" names no element type: \"%s\"",
-                       to);
+    if (!op_named_type(c, call, "to", DT_NONE, &t))
+        return false;
     if ((t == DT_STR) != (call->in[0]->dtype == DT_STR))
         return op_fail(c, call, DIAG_UNSUPPORTED,
                        "%s as %s: strings and numbers are not cast to each other yet",
-                       type_str(c, call->in[0]), to);
+                       type_str(c, call->in[0]), dtype_info[t].name);
     out[0] = type_with_dtype(c, call->in[0], t);
     return true;
 }

@@ -131,7 +131,7 @@ range_of(Ctx *c, const OpCall *call, RangeOf *r)
 {
     static const char *const what[] = { "start", "limit", "delta" };
     const Expr *zero = expr_int(c, 0);
-    Known k[3];
+    const Expr *k[3];
     double v[3];
     uint32_t n;
 
@@ -155,21 +155,17 @@ range_of(Ctx *c, const OpCall *call, RangeOf *r)
         r->extent = expr_int(c, count > 0 ? (int64_t)count : 0);
         return true;
     }
-    for (uint32_t i = 0; i < 3; i++) {
-        if (!op_param(c, call, i, what[i], &k[i]))
+    for (uint32_t i = 0; i < 3; i++)
+        if (!op_param_one(c, call, i, what[i], &k[i]))
             return false;
-        if (k[i].n != 1)
-            return op_fail(c, call, DIAG_MODEL, "input %u (%s) has %u elements; one is needed", i,
-                           what[i], k[i].n);
-    }
-    if (!expr_const(k[2].at[0], &r->step))
+    if (!expr_const(k[2], &r->step))
         return op_fail(c, call, DIAG_UNSUPPORTED, "input 2 (delta) is %s; a constant is needed",
-                       expr_str(c, k[2].at[0]));
+                       expr_str(c, k[2]));
     if (r->step == 0)
         return op_fail(c, call, DIAG_MODEL, "the step (delta) is 0");
-    r->first = k[0].at[0];
+    r->first = k[0];
     int64_t first, limit;
-    if (expr_const(r->first, &first) && expr_const(k[1].at[0], &limit)) {
+    if (expr_const(r->first, &first) && expr_const(k[1], &limit)) {
         uint64_t all = count_between(first, limit, r->step);
         if (all > INT64_MAX)
             return op_fail(c, call, DIAG_LIMIT,
@@ -180,8 +176,7 @@ range_of(Ctx *c, const OpCall *call, RangeOf *r)
     }
     /* beyond the first element either way */
     r->step = r->step > FAR ? FAR : r->step < -FAR ? -FAR : r->step;
-    const Expr *length =
-        r->step > 0 ? expr_sub(c, k[1].at[0], r->first) : expr_sub(c, r->first, k[1].at[0]);
+    const Expr *length = r->step > 0 ? expr_sub(c, k[1], r->first) : expr_sub(c, r->first, k[1]);
     length = expr_ceil_div(c, length, expr_int(c, r->step > 0 ? r->step : -r->step));
     r->extent = expr_simplify(c, NULL, expr_max(c, zero, length));
     return true;
@@ -224,12 +219,10 @@ expand_range(Build *b)
 bool
 infer_eye_like(Ctx *c, const OpCall *call, const Type **out)
 {
-    const char *name = op_string(c, call, "dtype");
-    DType t = *name ? dtype_from_name(name, strlen(name)) : call->in[0]->dtype;
+    DType t;
 
-    if (t == DT_NONE)
-        return op_fail(c, call, DIAG_UNSUPPORTED,
-                       "attribute \"dtype\" names no element type: \"%s\"", name);
+    if (!op_named_type(c, call, "dtype", call->in[0]->dtype, &t))
+        return false;
     out[0] = type_with_dtype(c, call->in[0], t);
     return op_rank_is(c, call, 0, 2);
 }

@@ -198,7 +198,7 @@ infer_max_unpool(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t d = 0; d < x->rank; d++)
         if (!op_require_eq(c, call, call->in[1]->dim[d], x->dim[d],
-                           arena_printf(c->arena, "axis %u of the indices and of input 0", d)))
+                           "axis %u of the indices and of input 0", d))
             return false;
     if (has_in(call, 2)) {
         if (!op_param(c, call, 2, "output_shape", &shape))

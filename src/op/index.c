@@ -7,16 +7,6 @@
 
 #include <string.h>
 
-static bool
-check_indices(Ctx *c, const OpCall *call, uint32_t i)
-{
-    DType t = call->in[i]->dtype;
-    if (t == DT_I32 || t == DT_I64)
-        return true;
-    return op_fail(c, call, DIAG_MODEL, "input %u (indices) is %s; i32 or i64 is needed", i,
-                   type_str(c, call->in[i]));
-}
-
 /* The text `value`, read from input `input`, as an index into a dimension of n elements. */
 static const char *
 index_into(Build *b, uint32_t input, const char *value, const Expr *n)
@@ -51,7 +41,7 @@ infer_gather(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[2 * TN_MAX_RANK];
     uint32_t axis, rank = 0;
 
-    if (!check_indices(c, call, 1) || !op_axis_attr(c, call, x->rank, &axis))
+    if (!op_elements(c, call, 1, "i32 or i64") || !op_axis_attr(c, call, x->rank, &axis))
         return false;
     if (x->rank - 1 + index->rank > TN_MAX_RANK)
         return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d",
@@ -92,9 +82,8 @@ beside_axis(Ctx *c, const OpCall *call, uint32_t axis)
     const Type *x = call->in[0], *index = call->in[1];
 
     for (uint32_t d = 0; d < x->rank; d++)
-        if (d != axis &&
-            !op_require_le(c, call, index->dim[d], x->dim[d],
-                           arena_printf(c->arena, "axis %u of the indices and of the data", d)))
+        if (d != axis && !op_require_le(c, call, index->dim[d], x->dim[d],
+                                        "axis %u of the indices and of the data", d))
             return false;
     return true;
 }
@@ -106,7 +95,7 @@ infer_gather_elements(Ctx *c, const OpCall *call, const Type **out)
     uint32_t axis;
 
     out[0] = type_with_dtype(c, call->in[1], x->dtype);
-    return check_indices(c, call, 1) && op_rank_is(c, call, 1, x->rank) &&
+    return op_elements(c, call, 1, "i32 or i64") && op_rank_is(c, call, 1, x->rank) &&
            op_axis_attr(c, call, x->rank, &axis) && beside_axis(c, call, axis);
 }
 
@@ -137,7 +126,7 @@ tuple_width(Ctx *c, const OpCall *call, uint32_t batch, uint32_t rest, uint32_t 
     const Type *x = call->in[0], *index = call->in[1];
     int64_t n;
 
-    if (!check_indices(c, call, 1) || !op_rank_at_least(c, call, 1, batch + 1))
+    if (!op_elements(c, call, 1, "i32 or i64") || !op_rank_at_least(c, call, 1, batch + 1))
         return false;
     const Expr *size = expr_simplify(c, NULL, index->dim[index->rank - 1]);
     if (!expr_const(size, &n)) {
@@ -176,8 +165,7 @@ infer_gather_nd(Ctx *c, const OpCall *call, const Type **out)
     if (!tuple_width(c, call, (uint32_t)batch, ANY_REST, &width))
         return false;
     for (uint32_t d = 0; d < batch; d++)
-        if (!op_require_eq(c, call, x->dim[d], index->dim[d],
-                           arena_printf(c->arena, "batch axis %u of both inputs", d)))
+        if (!op_require_eq(c, call, x->dim[d], index->dim[d], "batch axis %u of both inputs", d))
             return false;
     for (uint32_t d = 0; d + 1 < index->rank; d++)
         dim[rank++] = index->dim[d];
@@ -241,17 +229,15 @@ scatter_combiner(Ctx *c, const OpCall *call, Combiner *k)
         { "max", COMB_MAX },   { "min", COMB_MIN },
     };
     const char *wanted = op_string(c, call, "reduction");
+    size_t i = 0;
 
-    for (uint32_t i = 0; i < sizeof row / sizeof *row; i++)
-        if (strcmp(row[i].name, wanted) == 0) {
-            *k = row[i].combiner;
-            return *k == COMB_LAST || call->in[0]->dtype != DT_STR ||
-                   op_fail(c, call, DIAG_MODEL,
-                           "input 0 is %s; attribute \"reduction\" is \"%s\", which takes numbers",
-                           type_str(c, call->in[0]), wanted);
-        }
-    return op_fail(c, call, DIAG_UNSUPPORTED,
-                   "attribute \"reduction\" is \"%s\"; none, add, mul, max and min exist", wanted);
+    while (i + 1 < sizeof row / sizeof *row && strcmp(row[i].name, wanted))
+        i++;
+    *k = row[i].combiner;
+    return *k == COMB_LAST || call->in[0]->dtype != DT_STR ||
+           op_fail(c, call, DIAG_MODEL,
+                   "input 0 is %s; attribute \"reduction\" is \"%s\", which takes numbers",
+                   type_str(c, call->in[0]), wanted);
 }
 
 /* Writes the updates, over their own axes, at index `at` of the output. */
@@ -278,13 +264,13 @@ infer_scatter_elements(Ctx *c, const OpCall *call, const Type **out)
     uint32_t axis;
     Combiner k;
 
-    if (!check_indices(c, call, 1) || !op_same_dtype(c, call, 0, 2) ||
+    if (!op_elements(c, call, 1, "i32 or i64") || !op_same_dtype(c, call, 0, 2) ||
         !op_rank_is(c, call, 1, x->rank) || !op_rank_is(c, call, 2, x->rank) ||
         !op_axis_attr(c, call, x->rank, &axis) || !scatter_combiner(c, call, &k))
         return false;
     for (uint32_t d = 0; d < x->rank; d++)
         if (!op_require_eq(c, call, call->in[1]->dim[d], call->in[2]->dim[d],
-                           arena_printf(c->arena, "axis %u of the indices and of the updates", d)))
+                           "axis %u of the indices and of the updates", d))
             return false;
     if (!beside_axis(c, call, axis))
         return false;
@@ -331,9 +317,8 @@ infer_scatter_nd(Ctx *c, const OpCall *call, const Type **out)
     for (uint32_t d = 0; d < u->rank; d++) {
         const Expr *dim =
             d + 1 < index->rank ? index->dim[d] : x->dim[width + d - (index->rank - 1)];
-        if (!op_require_eq(
-                c, call, u->dim[d], dim,
-                arena_printf(c->arena, "axis %u of the updates and what indices and data give", d)))
+        if (!op_require_eq(c, call, u->dim[d], dim,
+                           "axis %u of the updates and what indices and data give", d))
             return false;
     }
     out[0] = x;

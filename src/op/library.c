@@ -166,7 +166,7 @@ bind_sizes(Ctx *c, const OpCall *call, const Signature *s, BoundSizes *bind)
             const char *what = arena_printf(c->arena, "axis %u of input %u, and what %s declares,",
                                             d, i, op_string(c, call, "function"));
             if (!op_require_eq(c, call, call->in[i]->dim[d],
-                               expr_subst(c, s->in.at[i]->dim[d], bind->at, bind->n), what))
+                               expr_subst(c, s->in.at[i]->dim[d], bind->at, bind->n), "%s", what))
                 return false;
         }
     return true;

@@ -83,9 +83,8 @@ infer_expand(Ctx *c, const OpCall *call, const Type **out)
         uint32_t skip_x = rank - x->rank, skip_s = rank - shape.n;
         const Expr *a = d < skip_x ? expr_int(c, 1) : x->dim[d - skip_x];
         const Expr *s = d < skip_s ? expr_int(c, 1) : shape.at[d - skip_s];
-        dim[d] = op_broadcast_dim(
-            c, call, a, s,
-            arena_printf(c->arena, "axis %u of input 0 (%s) and of the shape", d, type_str(c, x)));
+        dim[d] = op_broadcast_dim(c, call, a, s, "axis %u of input 0 (%s) and of the shape", d,
+                                  type_str(c, x));
         if (!dim[d])
             return false;
     }
@@ -158,7 +157,7 @@ exact_part(Ctx *c, const OpCall *call, uint32_t axis, int64_t k)
     const Expr *q = expr_div(c, e, by);
     const char *what = arena_printf(c->arena, "axis %u of %s and a multiple of %lld", axis,
                                     type_str(c, call->in[0]), (long long)k);
-    return op_require_eq(c, call, e, expr_scale(c, q, k), what) ? q : NULL;
+    return op_require_eq(c, call, e, expr_scale(c, q, k), "%s", what) ? q : NULL;
 }
 
 bool
@@ -169,9 +168,6 @@ infer_depth_to_space(Ctx *c, const OpCall *call, const Type **out)
 
     if (!block_size(c, call, &k))
         return false;
-    if (!op_string_is(call, "mode", "DCR") && !op_string_is(call, "mode", "CRD"))
-        return op_fail(c, call, DIAG_MODEL, "attribute \"mode\" is \"%s\"; DCR and CRD exist",
-                       op_string(c, call, "mode"));
     const Expr *dim[4] = { x->dim[0], exact_part(c, call, 1, k * k), expr_scale(c, x->dim[2], k),
                            expr_scale(c, x->dim[3], k) };
     if (!dim[1])
@@ -266,11 +262,9 @@ infer_reverse_sequence(Ctx *c, const OpCall *call, const Type **out)
     uint32_t batch, time;
 
     out[0] = x;
-    if (!sequence_axes(c, call, &batch, &time) || !op_rank_is(c, call, 1, 1))
+    if (!sequence_axes(c, call, &batch, &time) || !op_rank_is(c, call, 1, 1) ||
+        !op_elements(c, call, 1, "integers"))
         return false;
-    if (!dtype_is_int(length->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 1 is %s; lengths are integers",
-                       type_str(c, length));
     return op_require_eq(c, call, length->dim[0], x->dim[batch],
                          "the number of lengths and of sequences");
 }

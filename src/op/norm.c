@@ -139,9 +139,6 @@ expand_lp_norm(Build *b)
     int64_t p = op_int(b->call, "p");
     uint32_t d;
 
-    if (p != 1 && p != 2)
-        return op_fail(b->c, b->call, DIAG_UNSUPPORTED, "attribute \"p\" is %lld; 1 and 2 exist",
-                       (long long)p);
     if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d))
         return false;
     NormGroups g = groups_over(b, UINT64_C(1) << d, false);
@@ -179,9 +176,8 @@ infer_layer_norm(Ctx *c, const OpCall *call, const Type **out)
                            type_str(c, s), type_str(c, x));
         for (uint32_t d = 0; d < s->rank; d++)
             if (!op_broadcast_into(c, call, s->dim[d], x->dim[x->rank - s->rank + d],
-                                   arena_printf(c->arena,
-                                                "axis %u of input %u and axis %u of input 0", d, i,
-                                                x->rank - s->rank + d)))
+                                   "axis %u of input %u and axis %u of input 0", d, i,
+                                   x->rank - s->rank + d))
                 return false;
     }
     out[0] = x;
@@ -251,9 +247,8 @@ channel_vectors(Ctx *c, const OpCall *call)
     for (uint32_t i = 1; i < call->nin; i++)
         if (!op_rank_is(c, call, i, 1) ||
             !op_require_eq(c, call, call->in[i]->dim[0], x->dim[1],
-                           arena_printf(c->arena,
-                                        "the extent of input %u and the channels of input 0, %s,",
-                                        i, type_str(c, x))))
+                           "the extent of input %u and the channels of input 0, %s,", i,
+                           type_str(c, x)))
             return false;
     return true;
 }

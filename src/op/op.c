@@ -34,7 +34,8 @@ OpKind
 op_named(const char *name, size_t n)
 {
     for (uint32_t k = OP_NONE + 1; k < OP_COUNT; k++)
-        if (strncmp(op_info[k].name, name, n) == 0 && !op_info[k].name[n])
+        if (*op_info[k].name == *name && strncmp(op_info[k].name, name, n) == 0 &&
+            !op_info[k].name[n])
             return (OpKind)k;
     return OP_NONE;
 }
@@ -43,38 +44,13 @@ op_named(const char *name, size_t n)
 static bool
 takes_text(OpKind op)
 {
-    static const OpKind moves[] = { OP_identity,
-                                    OP_where,
-                                    OP_reshape,
-                                    OP_flatten,
-                                    OP_squeeze,
-                                    OP_unsqueeze,
-                                    OP_transpose,
-                                    OP_expand,
-                                    OP_tile,
-                                    OP_concat,
-                                    OP_split,
-                                    OP_slice,
-                                    OP_reverse_sequence,
-                                    OP_gather,
-                                    OP_gather_elements,
-                                    OP_gather_nd,
-                                    OP_scatter_elements,
-                                    OP_scatter_nd,
-                                    OP_shape,
-                                    OP_size,
-                                    OP_one_hot,
-                                    OP_pad,
-                                    OP_trilu,
-                                    OP_depth_to_space,
-                                    OP_space_to_depth,
-                                    OP_center_crop_pad,
-                                    OP_tensor_scatter };
+    static const OpKind others[] = { OP_identity, OP_where,           OP_shape,
+                                     OP_size,     OP_center_crop_pad, OP_tensor_scatter };
 
-    for (uint32_t i = 0; i < sizeof moves / sizeof *moves; i++)
-        if (op == moves[i])
+    for (uint32_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (op == others[i])
             return true;
-    return op_is_routine(op);
+    return (op >= OP_reshape && op <= OP_one_hot) || op_is_routine(op);
 }
 
 /* ---- infer and expand ------------------------------------------------------------------------ */
@@ -103,10 +79,13 @@ check_call(Ctx *c, const OpCall *call)
         if (has_in(call, i) && call->in[i]->dtype == DT_STR && !takes_text(call->op))
             return op_fail(c, call, DIAG_MODEL, "input %u is %s; it does not take strings", i,
                            type_str(c, call->in[i]));
-    for (uint32_t i = 0; i < call->attrs.n; i++)
+    for (uint32_t i = 0; i < call->attrs.n; i++) {
         if (!op_has_attr(call->op, call->attrs.at[i].name))
             return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"%s\" is unknown%s%s",
                            call->attrs.at[i].name, *o->attrs ? "; there are: " : "", o->attrs);
+        if (!op_has_value(c, call, &call->attrs.at[i]))
+            return false;
+    }
     return true;
 }
 
@@ -159,15 +138,14 @@ op_infer(Ctx *c, const OpCall *call, const Type **out)
                 return op_fail(c, call, DIAG_LIMIT,
                                "axis %u of output %u overflows 63 bits or is too long", d, i);
             const Expr *none = expr_int(c, 0), *dim = out[i]->dim[d];
-            Tri fits = expr_le(c, NULL, none, dim);
+            Tri fits = expr_or(dim, -1) >= 0 ? YES : expr_le(c, NULL, none, dim);
             if (fits == NO)
                 return op_fail(c, call, DIAG_MODEL, "axis %u of output %u would have %s elements",
                                d, i, expr_str(c, dim));
             /* a window larger than its input would not write all elements */
             if (fits == UNKNOWN &&
-                !op_require_eq(
-                    c, call, dim, expr_max(c, dim, none),
-                    arena_printf(c->arena, "axis %u of output %u has 0 elements or more", d, i)))
+                !op_require_eq(c, call, dim, expr_max(c, dim, none),
+                               "axis %u of output %u has 0 elements or more", d, i))
                 return false;
         }
         out[i] = type_simplify(c, out[i]);

@@ -127,7 +127,7 @@ typedef struct {
     OpKind op;
     int level;
 } OpSign;
-enum { OP_SIGNS = 11, OP_SIGN_LEVELS = 5 };
+enum { OP_SIGNS = 11 };
 extern const OpSign op_sign[OP_SIGNS];
 extern const struct OpForms {
     OpKind minus, negation;         /* -x, !x */
@@ -175,21 +175,25 @@ bool op_expand(Ctx *c, const OpCall *call, const Type *const *out, Expansion *e)
 /* The denominator of resize scales that come from data. Fractions down to sixteenths are exact. */
 #define RESIZE_RATIO 720720
 
-/* Requires a == b: true if it holds or may hold, false with an error if it cannot. */
-bool op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
-/* Requires a <= b. */
-bool op_require_le(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
-/* Requires n to be a multiple of k; what: "axis 2 of input 0 and heads times their size". */
-bool op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k,
-                         const char *what);
+/* Requires a relation of sizes: true if it holds or may hold, which runs check then; false with an
+ * error if it cannot. `what` and more, as for printf, name both sizes in messages. */
+typedef enum {
+    NEED_EQ,       /* a == b */
+    NEED_LE,       /* a <= b */
+    NEED_MULTIPLE, /* a is a multiple of b: "axis 2 of input 0 and heads times their size" */
+    NEED_INTO      /* broadcasting one way: a is b, or 1 */
+} SizeNeed;
+bool op_require(Ctx *c, const OpCall *call, SizeNeed need, const Expr *a, const Expr *b,
+                const char *what, ...) __attribute__((format(printf, 6, 7)));
+#define op_require_eq(c, call, a, ...) op_require(c, call, NEED_EQ, a, __VA_ARGS__)
+#define op_require_le(c, call, a, ...) op_require(c, call, NEED_LE, a, __VA_ARGS__)
+#define op_require_multiple(c, call, a, ...) op_require(c, call, NEED_MULTIPLE, a, __VA_ARGS__)
+#define op_broadcast_into(c, call, a, ...) op_require(c, call, NEED_INTO, a, __VA_ARGS__)
 /* ONNX broadcasting of two dimensions: they are equal, or one of them is 1. This is proved, or
  * checked at run time. Returns the dimension known to be more than 1, otherwise a broadcast of both
  * (expr). NULL with an error. */
 const Expr *op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b,
-                             const char *what);
-/* Broadcasting one way: `own` is `dim`, or it is 1. */
-bool op_broadcast_into(Ctx *c, const OpCall *call, const Expr *own, const Expr *dim,
-                       const char *what);
+                             const char *what, ...) __attribute__((format(printf, 5, 6)));
 /* The index of an input whose dimension is `own` at `axis` of the broadcast dimension `dim`: if
  * `own` may be 1, with a step of 0 or 1. */
 const Expr *op_broadcast_at(Ctx *c, const Expr *own, const Expr *dim, const Expr *axis);

@@ -20,11 +20,8 @@ infer_library_product(Ctx *c, const OpCall *call, const Type **out)
     uint32_t n = 0;
 
     if (!op_same_dtype(c, call, 0, 1) || !op_rank_at_least(c, call, 0, 1) ||
-        !op_rank_at_least(c, call, 1, 1))
+        !op_rank_at_least(c, call, 1, 1) || !op_elements(c, call, 0, "f32 or f64"))
         return false;
-    if (a->dtype != DT_F32 && a->dtype != DT_F64)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; a library multiplies f32 and f64",
-                       type_str(c, a));
     if (batch < 0 || batch >= a->rank || batch >= b->rank)
         return op_fail(c, call, DIAG_MODEL,
                        "%s and %s have no %lld dimensions in front of a summed one", type_str(c, a),
@@ -40,8 +37,7 @@ infer_library_product(Ctx *c, const OpCall *call, const Type **out)
     if (!op_require_eq(c, call, a->dim[sum_a], b->dim[sum_b], "summed dimensions of both inputs"))
         return false;
     for (uint32_t d = 0; d < a->rank; d++) {
-        if (d < batch && !op_require_eq(c, call, a->dim[d], b->dim[d],
-                                        arena_printf(c->arena, "axis %u of both inputs", d)))
+        if (d < batch && !op_require_eq(c, call, a->dim[d], b->dim[d], "axis %u of both inputs", d))
             return false;
         if (d != sum_a)
             dim[n++] = a->dim[d];

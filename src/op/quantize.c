@@ -20,9 +20,8 @@ check_scale(Ctx *c, const OpCall *call)
     int64_t block = op_int(call, "block_size");
     uint32_t axis;
 
-    if (!dtype_is_float(s->dtype))
-        return op_fail(c, call, DIAG_MODEL, "input 1 (scale) is %s; its elements must be floats",
-                       type_str(c, s));
+    if (!op_need_floats(c, call, 1))
+        return false;
     bool one = s->rank <= 1 && expr_is(type_count(c, s), 1);
     if (has_in(call, 2) &&
         !(one && call->in[2]->rank <= 1 && expr_is(type_count(c, call->in[2]), 1)) &&
@@ -30,7 +29,7 @@ check_scale(Ctx *c, const OpCall *call)
         return false;
     for (uint32_t d = 0; has_in(call, 2) && !one && d < s->rank; d++)
         if (!op_require_eq(c, call, call->in[2]->dim[d], s->dim[d],
-                           arena_printf(c->arena, "axis %u of the zero point and of the scale", d)))
+                           "axis %u of the zero point and of the scale", d))
             return false;
     if (is_one_number(call, s))
         return true;
@@ -48,9 +47,8 @@ check_scale(Ctx *c, const OpCall *call)
     for (uint32_t d = 0; d < x->rank; d++) {
         const Expr *blocks =
             d == axis ? expr_ceil_div(c, x->dim[d], expr_int(c, block)) : x->dim[d];
-        if (!op_require_eq(
-                c, call, s->dim[d], blocks,
-                arena_printf(c->arena, "axis %u of the scale and the blocks of input 0", d)))
+        if (!op_require_eq(c, call, s->dim[d], blocks,
+                           "axis %u of the scale and the blocks of input 0", d))
             return false;
     }
     return true;
@@ -210,7 +208,7 @@ infer_requantize(Ctx *c, const OpCall *call, const Type **out)
         if (!op_axis(c, call, "axis", op_int(call, i == SCALE_A ? "axis_a" : "axis"), x->rank,
                      &axis) ||
             !op_require_eq(c, call, s->dim[0], x->dim[axis],
-                           arena_printf(c->arena, "the extent of input %u and of its axis", i)))
+                           "the extent of input %u and of its axis", i))
             return false;
     }
     out[0] = type_with_dtype(c, x, t);

@@ -43,9 +43,9 @@ infer_reduce(Ctx *c, const OpCall *call, const Type **out)
 
     if (!reduced_axes(c, call, &set, &keep))
         return false;
-    if (call->in[0]->dtype == DT_BOOL && call->op != OP_reduce_max && call->op != OP_reduce_min)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be numbers",
-                       type_str(c, call->in[0]));
+    if (call->op != OP_reduce_max && call->op != OP_reduce_min &&
+        !op_elements(c, call, 0, "numbers"))
+        return false;
     out[0] = without_axes(c, call->in[0], set, keep, call->in[0]->dtype);
     return true;
 }
@@ -142,8 +142,7 @@ infer_arg(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0];
     out[0] = without_axes(c, x, UINT64_C(1) << axis, op_int(call, "keepdims") != 0, DT_I64);
     const Expr *wanted = expr_min(c, expr_int(c, 1), type_count(c, out[0]));
-    return op_require_le(c, call, wanted, x->dim[axis],
-                         arena_printf(c->arena, "an element to find along axis %u", axis));
+    return op_require_le(c, call, wanted, x->dim[axis], "an element to find along axis %u", axis);
 }
 
 /* The combiner keeps the first of equal values; in reverse order, that is the last. NaN is both the

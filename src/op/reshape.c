@@ -24,7 +24,8 @@ missing_dim(Ctx *c, const OpCall *call, const Expr *count, const Expr *others)
     const char *what =
         arena_printf(c->arena, "the elements of %s and what the shape's other dimensions divide",
                      type_str(c, call->in[0]));
-    return op_require_eq(c, call, count, expr_mul(c, quotient, others), what) ? quotient : NULL;
+    return op_require_eq(c, call, count, expr_mul(c, quotient, others), "%s", what) ? quotient
+                                                                                    : NULL;
 }
 
 /* A copied dimension cancels against itself, so that quotients stay exact. */
@@ -74,10 +75,8 @@ infer_reshape(Ctx *c, const OpCall *call, const Type **out)
         dim[missing] = missing_dim(c, call, count, others);
         if (!dim[missing])
             return false;
-    } else if (!op_require_eq(c, call, count, others,
-                              arena_printf(c->arena, "elements of %s and of the new shape %s",
-                                           type_str(c, x),
-                                           type_str(c, type_new(c, x->dtype, shape.n, dim))))) {
+    } else if (!op_require_eq(c, call, count, others, "elements of %s and of the new shape %s",
+                              type_str(c, x), type_str(c, type_new(c, x->dtype, shape.n, dim)))) {
         return false;
     }
     out[0] = type_new(c, x->dtype, shape.n, dim);
@@ -114,10 +113,8 @@ infer_squeeze(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t d = 0; d < x->rank; d++) {
         bool listed = drop >> d & 1, one = expr_is(x->dim[d], 1);
-        if (listed &&
-            !op_require_eq(c, call, x->dim[d], expr_int(c, 1),
-                           arena_printf(c->arena, "axis %u of %s, which is squeezed, and 1", d,
-                                        type_str(c, x))))
+        if (listed && !op_require_eq(c, call, x->dim[d], expr_int(c, 1),
+                                     "axis %u of %s, which is squeezed, and 1", d, type_str(c, x)))
             return false;
         if (!(has_in(call, 1) ? listed : one))
             dim[rank++] = x->dim[d];

@@ -104,11 +104,6 @@ keep_aspect(Ctx *c, const OpCall *call, uint32_t naxis, const uint32_t *axis, Kn
     const Expr *q = expr_int(c, 1), *p = NULL;
     bool larger = op_string_is(call, "keep_aspect_ratio_policy", "not_smaller");
 
-    if (!larger && !op_string_is(call, "keep_aspect_ratio_policy", "not_larger"))
-        return op_fail(
-            c, call, DIAG_MODEL,
-            "keep_aspect_ratio_policy is \"%s\"; stretch, not_larger and not_smaller exist",
-            op_string(c, call, "keep_aspect_ratio_policy"));
     for (uint32_t i = 0; i < naxis; i++)
         q = expr_mul(c, q, x->dim[axis[i]]);
     for (uint32_t i = 0; i < naxis; i++) {
@@ -186,7 +181,7 @@ infer_resize(Ctx *c, const OpCall *call, const Type **out)
         dim[d] = s[d].p ? s[d].extent : x->dim[d];
         if (s[d].p && has_in(call, 3) && !nothing_stays(c, dim[d], x->dim[d]) &&
             !op_require_le(c, call, expr_min(c, expr_int(c, 1), dim[d]), x->dim[d],
-                           arena_printf(c->arena, "an element to make axis %u of", d)))
+                           "an element to make axis %u of", d))
             return false;
     }
     out[0] = type_new(c, x->dtype, x->rank, dim);
@@ -199,7 +194,7 @@ typedef struct {
     const Expr *num, *den;
 } Coordinate;
 
-static bool
+static void
 coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Expr *i,
            Coordinate *out)
 {
@@ -223,19 +218,12 @@ coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Exp
         *out = (Coordinate){ expr_sub(c, centre, s->p), expr_scale(c, s->p, 2) };
         if (mode[0] == 'p') /* 0 if there is only one point */
             out->num = expr_mul(c, out->num, expr_min(c, expr_offset(c, s->extent, -1), one));
-    } else if (strcmp(mode, "half_pixel_symmetric") == 0) {
+    } else { /* half_pixel_symmetric */
         const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q);
         const Expr *shift = expr_sub(c, expr_mul(c, in, s->p), expr_mul(c, s->extent, s->q));
         *out =
             (Coordinate){ expr_sub(c, expr_add(c, centre, shift), s->p), expr_scale(c, s->p, 2) };
-    } else {
-        return op_fail(c, call, DIAG_UNSUPPORTED,
-                       "coordinate_transformation_mode is \"%s\"; half_pixel, "
-                       "half_pixel_symmetric, pytorch_half_pixel, tf_half_pixel_for_nn, "
-                       "asymmetric, align_corners and tf_crop_and_resize exist",
-                       mode);
     }
-    return true;
 }
 
 static const Expr *
@@ -247,7 +235,7 @@ clamp(Ctx *c, const Ranges *r, const Expr *e, const Expr *n)
 
 /* num / den to the nearest integer; the mode rounds halves. Before opset 11 there are no modes: an
  * axis that shrinks rounds up, one that grows down. */
-static bool
+static void
 nearest(Ctx *c, const OpCall *call, const Scale *s, Coordinate x, const Expr **out)
 {
     const char *mode = op_string(c, call, "nearest_mode");
@@ -264,14 +252,8 @@ nearest(Ctx *c, const OpCall *call, const Scale *s, Coordinate x, const Expr **o
             expr_div(c, expr_add(c, x.num, expr_mul(c, shrinks, expr_offset(c, x.den, -1))), x.den);
     } else if (strcmp(mode, "round_prefer_floor") == 0)
         *out = expr_div(c, expr_offset(c, expr_add(c, twice, x.den), -1), den2);
-    else if (strcmp(mode, "round_prefer_ceil") == 0)
+    else /* round_prefer_ceil */
         *out = expr_div(c, expr_add(c, twice, x.den), den2);
-    else
-        return op_fail(
-            c, call, DIAG_MODEL,
-            "nearest_mode is \"%s\"; round_prefer_floor, round_prefer_ceil, floor and ceil exist",
-            mode);
-    return true;
 }
 
 /* Linear interpolation along axes d.. of x at `at`, whose earlier entries are fixed. */
@@ -386,8 +368,8 @@ nearest_text(Build *b)
         if (op_string_is(b->call, "nearest_mode", row[i][0]))
             return row[i][1];
     op_fail(b->c, b->call, DIAG_MODEL,
-            "nearest_mode is \"%s\"; round_prefer_floor, round_prefer_ceil, floor and ceil exist",
-            op_string(b->c, b->call, "nearest_mode"));
+            "nearest_mode before_11 does not go with coordinate_transformation_mode "
+            "tf_crop_and_resize or with antialias");
     return NULL;
 }
 
@@ -490,9 +472,6 @@ expand_resize(Build *b)
     bool linear = op_string_is(call, "mode", "linear");
     bool cubic = op_string_is(call, "mode", "cubic");
 
-    if (!linear && !cubic && !op_string_is(call, "mode", "nearest"))
-        return op_fail(c, call, DIAG_MODEL, "mode is \"%s\"; nearest, linear and cubic exist",
-                       op_string(c, call, "mode"));
     if (cubic || op_int(call, "antialias") ||
         op_string_is(call, "coordinate_transformation_mode", "tf_crop_and_resize"))
         return read_scales(c, call, s) && expand_weighed(b, s);
@@ -506,10 +485,11 @@ expand_resize(Build *b)
         at[d] = build_axis(b, d);
         expr_is_var(at[d], &v);
         range[d] = (Range){ v, expr_int(c, 0), b->out[0]->dim[d] };
-        if (s[d].p && !coordinate(c, call, &s[d], x->dim[d], at[d], &coord[d]))
-            return false;
-        if (s[d].p && !linear && !nearest(c, call, &s[d], coord[d], &at[d]))
-            return false;
+        if (!s[d].p)
+            continue;
+        coordinate(c, call, &s[d], x->dim[d], at[d], &coord[d]);
+        if (!linear)
+            nearest(c, call, &s[d], coord[d], &at[d]);
     }
     Linear l = { b, s, coord, { range, x->rank } };
     if (linear)

@@ -45,22 +45,17 @@ infer_top_k(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0];
     const Expr *dim[TN_MAX_RANK];
     uint32_t axis;
-    Known k;
+    const Expr *k;
 
-    if (call->in[0]->dtype == DT_STR)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; it takes numbers",
-                       type_str(c, call->in[0]));
-    if (!is_ordered(c, call, 0) || !op_rank_at_least(c, call, 0, 1) ||
-        !op_axis_attr(c, call, x->rank, &axis) || !op_param(c, call, 1, "k", &k))
+    if (!op_elements(c, call, 0, "numbers or bool") || !is_ordered(c, call, 0) ||
+        !op_rank_at_least(c, call, 0, 1) || !op_axis_attr(c, call, x->rank, &axis) ||
+        !op_param_one(c, call, 1, "k", &k))
         return false;
-    if (k.n != 1)
-        return op_fail(c, call, DIAG_MODEL, "input 1 (k) is %s; it has one number",
-                       type_str(c, call->in[1]));
-    if (expr_le(c, NULL, k.at[0], x->dim[axis]) == NO)
+    if (expr_le(c, NULL, k, x->dim[axis]) == NO)
         return op_fail(c, call, DIAG_MODEL, "k is %s, and axis %u of input 0 has %s elements",
-                       expr_str(c, k.at[0]), axis, expr_str(c, x->dim[axis]));
+                       expr_str(c, k), axis, expr_str(c, x->dim[axis]));
     for (uint32_t d = 0; d < x->rank; d++)
-        dim[d] = d == axis ? k.at[0] : x->dim[d];
+        dim[d] = d == axis ? k : x->dim[d];
     out[0] = type_new(c, x->dtype, x->rank, dim);
     if (call->nout > 1)
         out[1] = type_with_dtype(c, out[0], DT_I64);
@@ -77,10 +72,8 @@ infer_non_max_suppression(Ctx *c, const OpCall *call, const Type **out)
         !is_number(c, call, 2, DT_I64, "most boxes of a class") ||
         !is_number(c, call, 3, DT_F32, "overlap") || !is_number(c, call, 4, DT_F32, "least score"))
         return false;
-    if (boxes->dtype != DT_F32 || scores->dtype != DT_F32)
-        return op_fail(c, call, DIAG_MODEL, "boxes are %s and scores %s; f32 is needed",
-                       type_str(c, boxes), type_str(c, scores));
-    if (!op_require_eq(c, call, boxes->dim[0], scores->dim[0], "images of boxes and of scores") ||
+    if (!op_elements(c, call, 0, "f32") || !op_elements(c, call, 1, "f32") ||
+        !op_require_eq(c, call, boxes->dim[0], scores->dim[0], "images of boxes and of scores") ||
         !op_require_eq(c, call, boxes->dim[1], scores->dim[2], "numbers of boxes and of scores") ||
         !op_require_eq(c, call, boxes->dim[2], expr_int(c, 4), "numbers of a box"))
         return false;
@@ -103,14 +96,6 @@ infer_unique(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-static bool
-is_text(Ctx *c, const OpCall *call, uint32_t i)
-{
-    return call->in[i]->dtype == DT_STR ||
-           op_fail(c, call, DIAG_MODEL, "input %u is %s; it takes strings", i,
-                   type_str(c, call->in[i]));
-}
-
 bool
 infer_lookup(Ctx *c, const OpCall *call, const Type **out)
 {
@@ -124,7 +109,8 @@ infer_string_pair(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[TN_MAX_RANK];
     uint32_t rank;
 
-    if (!is_text(c, call, 0) || !is_text(c, call, 1) || !op_broadcast(c, call, 0, 2, &rank, dim))
+    if (!op_elements(c, call, 0, "strings") || !op_elements(c, call, 1, "strings") ||
+        !op_broadcast(c, call, 0, 2, &rank, dim))
         return false;
     out[0] = type_new(c, call->op == OP_string_equal ? DT_BOOL : DT_STR, rank, dim);
     return true;
@@ -133,7 +119,7 @@ infer_string_pair(Ctx *c, const OpCall *call, const Type **out)
 static bool
 is_delimiter(Ctx *c, const OpCall *call)
 {
-    return is_text(c, call, 0) && is_text(c, call, 1) &&
+    return op_elements(c, call, 0, "strings") && op_elements(c, call, 1, "strings") &&
            (expr_is(type_count(c, call->in[1]), 1) ||
             op_fail(c, call, DIAG_MODEL, "the delimiter is %s; it is one string",
                     type_str(c, call->in[1])));
@@ -149,8 +135,8 @@ infer_string_pieces(Ctx *c, const OpCall *call, const Type **out)
 bool
 infer_string_normalize(Ctx *c, const OpCall *call, const Type **out)
 {
-    if (!is_text(c, call, 0) || !is_text(c, call, 1) || !op_rank_is(c, call, 0, 1) ||
-        !op_rank_is(c, call, 1, 1))
+    if (!op_elements(c, call, 0, "strings") || !op_elements(c, call, 1, "strings") ||
+        !op_rank_is(c, call, 0, 1) || !op_rank_is(c, call, 1, 1))
         return false;
     out[0] = list_of(c, DT_STR, expr_max(c, call->in[0]->dim[0], expr_int(c, 1)));
     if (call->nout > 1)
@@ -162,10 +148,7 @@ infer_string_normalize(Ctx *c, const OpCall *call, const Type **out)
 static bool
 is_file(Ctx *c, const OpCall *call)
 {
-    return op_rank_is(c, call, 0, 1) &&
-           (call->in[0]->dtype == DT_U8 ||
-            op_fail(c, call, DIAG_MODEL, "input 0 is %s; it takes the bytes of a file, u8",
-                    type_str(c, call->in[0])));
+    return op_rank_is(c, call, 0, 1) && op_elements(c, call, 0, "u8");
 }
 
 bool
@@ -222,7 +205,7 @@ is_for_program(Ctx *c, const OpCall *call)
 {
     int64_t n;
 
-    if (!is_text(c, call, 0) || !op_rank_is(c, call, 1, 1))
+    if (!op_elements(c, call, 0, "strings") || !op_rank_is(c, call, 1, 1))
         return false;
     return (call->in[1]->dtype == DT_I64 && call->data[1] && expr_const(call->in[1]->dim[0], &n) &&
             is_program(call->data[1], n)) ||
@@ -251,16 +234,14 @@ with_last(Ctx *c, const OpCall *call, uint32_t i, const char *what, const Type *
 {
     const Type *x = call->in[0];
     const Expr *dim[TN_MAX_RANK + 1];
-    Known most;
 
-    if (!op_param(c, call, i, what, &most))
+    if (!op_param_one(c, call, i, what, &dim[x->rank]))
         return false;
-    if (most.n != 1 || x->rank >= TN_MAX_RANK)
-        return op_fail(c, call, DIAG_MODEL, "x is %s, the number of pieces %s", type_str(c, x),
-                       type_str(c, call->in[i]));
+    if (x->rank >= TN_MAX_RANK)
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; rank %d is the most", type_str(c, x),
+                       TN_MAX_RANK - 1);
     for (uint32_t d = 0; d < x->rank; d++)
         dim[d] = x->dim[d];
-    dim[x->rank] = most.at[0];
     out[0] = type_new(c, DT_STR, x->rank + 1, dim);
     return true;
 }
@@ -268,7 +249,7 @@ with_last(Ctx *c, const OpCall *call, uint32_t i, const char *what, const Type *
 bool
 infer_tokenize(Ctx *c, const OpCall *call, const Type **out)
 {
-    if (!is_for_program(c, call) || !is_text(c, call, 2))
+    if (!is_for_program(c, call) || !op_elements(c, call, 2, "strings"))
         return false;
     if (!expr_is(type_count(c, call->in[2]), 1))
         return op_fail(c, call, DIAG_MODEL, "what stands behind the tokens is %s; it is one string",
@@ -363,12 +344,8 @@ infer_tree_ensemble(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0];
     int64_t n, trees, first, weights, more, thresholds, features = op_int(call, "features");
 
-    if (!op_rank_is(c, call, 0, 2))
-        return false;
-    if (x->dtype != DT_F32 && x->dtype != DT_F64)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; f32 and f64 are possible",
-                       type_str(c, x));
-    if (!is_constant(c, call, 1, DT_I32, 2, &n) ||
+    if (!op_rank_is(c, call, 0, 2) || !op_elements(c, call, 0, "f32 or f64") ||
+        !is_constant(c, call, 1, DT_I32, 2, &n) ||
         !is_constant(c, call, 2, x->dtype, 1, &thresholds) ||
         !is_constant(c, call, 3, DT_I32, 2, &trees) ||
         !is_constant(c, call, 4, DT_I32, 1, &first) ||
@@ -425,7 +402,7 @@ infer_string_number(Ctx *c, const OpCall *call, const Type **out)
     const char *to = op_string(c, call, "to");
     DType t = dtype_from_name(to, strlen(to));
 
-    if (!is_text(c, call, 0) ||
+    if (!op_elements(c, call, 0, "strings") ||
         (t != DT_F64 && t != DT_I64 &&
          !op_fail(c, call, DIAG_MODEL, "\"to\" is \"%s\"; f64 and i64 are possible", to)))
         return false;
@@ -436,13 +413,8 @@ infer_string_number(Ctx *c, const OpCall *call, const Type **out)
 bool
 infer_number_string(Ctx *c, const OpCall *call, const Type **out)
 {
-    DType t = call->in[0]->dtype;
-
-    if (t != DT_F32 && t != DT_F64 && t != DT_I64 && t != DT_U64)
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; f32, f64, i64 and u64 are possible",
-                       type_str(c, call->in[0]));
     out[0] = type_with_dtype(c, call->in[0], DT_STR);
-    return true;
+    return op_elements(c, call, 0, "f32, f64, i64 or u64");
 }
 
 bool
@@ -450,10 +422,7 @@ infer_determinant(Ctx *c, const OpCall *call, const Type **out)
 {
     const Type *x = call->in[0];
 
-    if (x->dtype != DT_F32 && x->dtype != DT_F64)
-        return op_fail(c, call, DIAG_UNSUPPORTED, "input 0 is %s; f32 and f64 are possible",
-                       type_str(c, x));
-    if (!op_rank_at_least(c, call, 0, 2) ||
+    if (!op_elements(c, call, 0, "f32 or f64") || !op_rank_at_least(c, call, 0, 2) ||
         !op_require_eq(c, call, x->dim[x->rank - 1], x->dim[x->rank - 2],
                        "rows and columns of a matrix"))
         return false;

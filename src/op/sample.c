@@ -8,35 +8,17 @@
 
 #include <string.h>
 
-static bool
-one_of(Ctx *c, const OpCall *call, const char *attr, const char *const *value)
-{
-    Text t = { .arena = c->arena };
-
-    for (uint32_t i = 0; value[i]; i++) {
-        if (op_string_is(call, attr, value[i]))
-            return true;
-        text_printf(&t, "%s%s", i ? ", " : "", value[i]);
-    }
-    return op_fail(c, call, DIAG_MODEL, "attribute \"%s\" is \"%s\"; there are %s", attr,
-                   op_string(c, call, attr), text_str(&t));
-}
-
 /* ---- grid_sample: x[n,c,…] at grid[n,…,d], whose last axis has coordinates in [-1, 1], innermost
  * first */
 
 bool
 infer_grid_sample(Ctx *c, const OpCall *call, const Type **out)
 {
-    static const char *const mode[] = { "linear", "nearest", "cubic", NULL }, *const pad[] = {
-        "zeros", "border", "reflection", NULL
-    };
     const Type *x = call->in[0], *g = call->in[1];
     const Expr *dim[TN_MAX_RANK];
 
     if (!op_rank_at_least(c, call, 0, 3) || !op_rank_is(c, call, 1, x->rank) ||
-        !op_need_floats(c, call, 1) || !one_of(c, call, "mode", mode) ||
-        !one_of(c, call, "padding_mode", pad) ||
+        !op_need_floats(c, call, 1) ||
         !op_require_eq(c, call, g->dim[0], x->dim[0], "the batches of the grid and of input 0") ||
         !op_require_eq(c, call, g->dim[x->rank - 1], expr_int(c, x->rank - 2),
                        "the last axis of the grid and the number of spatial axes"))
@@ -194,19 +176,14 @@ static const char around[] =
 bool
 infer_roi_align(Ctx *c, const OpCall *call, const Type **out)
 {
-    static const char *const mode[] = { "avg", "max", NULL }, *const how[] = { "half_pixel",
-                                                                               "output_half_pixel",
-                                                                               NULL };
     const Type *x = call->in[0], *rois = call->in[1];
     int64_t height = op_int(call, "output_height"), width = op_int(call, "output_width");
 
     if (!op_need_floats(c, call, 0) || !op_rank_is(c, call, 0, 4) || !op_rank_is(c, call, 1, 2) ||
-        !op_same_dtype(c, call, 0, 1) || !op_rank_is(c, call, 2, 1) ||
-        !one_of(c, call, "mode", mode) || !one_of(c, call, "coordinate_transformation_mode", how) ||
+        !op_same_dtype(c, call, 0, 1) ||
         !op_require_eq(c, call, rois->dim[1], expr_int(c, 4),
                        "axis 1 of the regions and the four coordinates") ||
-        !op_require_eq(c, call, call->in[2]->dim[0], rois->dim[0],
-                       "the number of batch indices and of regions"))
+        !op_vector(c, call, 2, rois->dim[0], "the number of batch indices and of regions"))
         return false;
     if (height < 1 || width < 1)
         return op_fail(c, call, DIAG_MODEL, "the output would be %lld by %lld", (long long)height,
@@ -379,9 +356,8 @@ infer_deform_conv(Ctx *c, const OpCall *call, const Type **out)
         const Expr *room =
             expr_sub(c, expr_offset(c, x->dim[2 + s], d.pad[s] + d.pad[2 + s]), window);
         dim[2 + s] = expr_offset(c, expr_div(c, room, expr_int(c, d.stride[s])), 1);
-        if (!op_require_eq(
-                c, call, off->dim[2 + s], dim[2 + s],
-                arena_printf(c->arena, "axis %u of the offsets and of the output", 2 + s)))
+        if (!op_require_eq(c, call, off->dim[2 + s], dim[2 + s],
+                           "axis %u of the offsets and of the output", 2 + s))
             return false;
     }
     if (!op_require_eq(c, call, x->dim[1], expr_scale(c, w->dim[1], d.group),
@@ -396,8 +372,8 @@ infer_deform_conv(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t k = 0; has_in(call, 4) && k < 4; k++)
         if (!op_require_eq(c, call, call->in[4]->dim[k], k == 1 ? points : dim[k],
-                           arena_printf(c->arena, "axis %u of the mask and %s", k,
-                                        k == 1 ? "the points of the window" : "of the output")))
+                           "axis %u of the mask and %s", k,
+                           k == 1 ? "the points of the window" : "of the output"))
             return false;
     out[0] = type_new(c, x->dtype, 4, dim);
     return true;

@@ -10,41 +10,16 @@
 
 enum { REAL, COMPLEX };
 
-/* The type of elements named by an attribute, or f32. */
-static DType
-named_type(Ctx *c, const OpCall *call, const char *attr)
-{
-    const char *name = op_string(c, call, attr);
-    return *name ? dtype_from_name(name, strlen(name)) : DT_F32;
-}
-
-/* Element 0 of integer input i, which must be known. */
-static bool
-known_scalar(Ctx *c, const OpCall *call, uint32_t i, const char *what, const Expr **out)
-{
-    Known k;
-
-    if (!op_param(c, call, i, what, &k))
-        return false;
-    if (k.n != 1)
-        return op_fail(c, call, DIAG_MODEL, "input %u (%s) has %u elements; one is needed", i, what,
-                       k.n);
-    *out = k.at[0];
-    return true;
-}
-
 /* ---- windows --------------------------------------------------------------------------------- */
 
 bool
 infer_window(Ctx *c, const OpCall *call, const Type **out)
 {
-    DType t = named_type(c, call, "output_datatype");
+    DType t;
     const Expr *n;
 
-    if (t == DT_NONE)
-        return op_fail(c, call, DIAG_UNSUPPORTED,
-                       "attribute \"output_datatype\" names no element type");
-    if (!known_scalar(c, call, 0, "size", &n))
+    if (!op_named_type(c, call, "output_datatype", DT_F32, &t) ||
+        !op_param_one(c, call, 0, "size", &n))
         return false;
     out[0] = type_new(c, t, 1, &n);
     return true;
@@ -128,7 +103,7 @@ read_dft(Ctx *c, const OpCall *call, Transform *t)
         return op_fail(c, call, DIAG_MODEL, "onesided is for real input; input 0 is complex");
     bool to_real = t->onesided && t->inverse;
     t->length = to_real ? expr_scale(c, expr_offset(c, x->dim[t->axis], -1), 2) : x->dim[t->axis];
-    if (has_in(call, 1) && !known_scalar(c, call, 1, "dft_length", &t->length))
+    if (has_in(call, 1) && !op_param_one(c, call, 1, "dft_length", &t->length))
         return false;
     const Expr *half = expr_offset(c, expr_div(c, t->length, expr_int(c, 2)), 1);
     t->bins = t->onesided && !t->inverse ? half : t->length;
@@ -205,14 +180,14 @@ read_frames(Ctx *c, const OpCall *call, Frames *f)
         return op_fail(c, call, DIAG_MODEL,
                        "the last axis of input 0, %s, must be 1 (real) or 2 (complex)",
                        expr_str(c, x->dim[2]));
-    if (!known_scalar(c, call, 1, "frame_step", &f->step))
+    if (!op_param_one(c, call, 1, "frame_step", &f->step))
         return false;
     if (has_in(call, 2) && (!op_rank_is(c, call, 2, 1) || !op_same_dtype(c, call, 0, 2)))
         return false;
     if (!has_in(call, 2) && !has_in(call, 3))
         return op_fail(c, call, DIAG_MODEL,
                        "neither a window nor frame_length tells the length of a frame");
-    if (has_in(call, 3) && !known_scalar(c, call, 3, "frame_length", &f->length))
+    if (has_in(call, 3) && !op_param_one(c, call, 3, "frame_length", &f->length))
         return false;
     if (!has_in(call, 3))
         f->length = call->in[2]->dim[0];
@@ -268,14 +243,12 @@ expand_stft(Build *b)
 bool
 infer_mel(Ctx *c, const OpCall *call, const Type **out)
 {
-    DType t = named_type(c, call, "output_datatype");
+    DType t;
     const Expr *bins, *length;
 
-    if (t == DT_NONE)
-        return op_fail(c, call, DIAG_UNSUPPORTED,
-                       "attribute \"output_datatype\" names no element type");
-    if (!known_scalar(c, call, 0, "num_mel_bins", &bins) ||
-        !known_scalar(c, call, 1, "dft_length", &length))
+    if (!op_named_type(c, call, "output_datatype", DT_F32, &t) ||
+        !op_param_one(c, call, 0, "num_mel_bins", &bins) ||
+        !op_param_one(c, call, 1, "dft_length", &length))
         return false;
     for (uint32_t i = 2; i < 5; i++)
         if (!expr_is(type_count(c, call->in[i]), 1))
@@ -292,8 +265,8 @@ expand_mel(Build *b)
     Ctx *c = b->c;
     const Expr *bins, *length, *edges;
 
-    if (!known_scalar(c, b->call, 0, "num_mel_bins", &bins) ||
-        !known_scalar(c, b->call, 1, "dft_length", &length))
+    if (!op_param_one(c, b->call, 0, "num_mel_bins", &bins) ||
+        !op_param_one(c, b->call, 1, "dft_length", &length))
         return false;
     edges = expr_offset(c, bins, 2);
     uint32_t edge = build_value(b, DT_I64, 1, &edges), to_edge[] = { 2, 3, 4, edge },

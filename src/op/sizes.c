@@ -49,46 +49,44 @@ check_when_run(Ctx *c, const OpCall *call, Constraint needed, const char *what)
     return !call->constraints || constraint_add(c->arena, call->constraints, needed);
 }
 
-bool
-op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+/* How messages name the sizes; formatted only where it is read. */
+typedef struct {
+    const char *format;
+    va_list args;
+} What;
+
+static const char *
+said(Ctx *c, What *w)
+{
+    Text t = { .arena = c->arena };
+    va_list again;
+
+    va_copy(again, w->args);
+    text_vprintf(&t, w->format, again);
+    va_end(again);
+    return text_str(&t);
+}
+
+/* a == b, or with `most` a <= b */
+static bool
+require_order(Ctx *c, const OpCall *call, bool most, const Expr *a, const Expr *b, What *w)
 {
     a = expr_simplify(c, NULL, a);
     b = expr_simplify(c, NULL, b);
-    switch (expr_eq(c, NULL, a, b)) {
-    case YES: return true;
-    case NO:
-        return op_fail(c, call, DIAG_MODEL, "%s differ: %s and %s", what, expr_str(c, a),
-                       expr_str(c, b));
-    case UNKNOWN: break;
-    }
-    if (check_when_run(c, call, (Constraint){ .a = a, .b = b }, what))
-        expr_assume_eq(c, a, b);
+    Tri holds = most ? expr_le(c, NULL, a, b) : expr_eq(c, NULL, a, b);
+    if (holds != UNKNOWN)
+        return holds == YES || op_fail(c, call, DIAG_MODEL,
+                                       most ? "%s: %s is more than %s" : "%s differ: %s and %s",
+                                       said(c, w), expr_str(c, a), expr_str(c, b));
+    Constraint needed = { .a = a, .b = b };
+    if (most)
+        needed = (Constraint){ .a = expr_min(c, a, b),
+                               .b = a,
+                               .said = arena_printf(c->arena, "%s <= %s", expr_str(c, a),
+                                                    expr_str(c, b)) };
+    if (check_when_run(c, call, needed, said(c, w)))
+        expr_assume_eq(c, needed.a, needed.b);
     return true;
-}
-
-bool
-op_require_le(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
-{
-    a = expr_simplify(c, NULL, a);
-    b = expr_simplify(c, NULL, b);
-    switch (expr_le(c, NULL, a, b)) {
-    case YES: return true;
-    case NO:
-        return op_fail(c, call, DIAG_MODEL, "%s: %s is more than %s", what, expr_str(c, a),
-                       expr_str(c, b));
-    case UNKNOWN: break;
-    }
-    const Expr *least = expr_min(c, a, b);
-    const char *said = arena_printf(c->arena, "%s <= %s", expr_str(c, a), expr_str(c, b));
-    if (check_when_run(c, call, (Constraint){ .a = least, .b = a, .said = said }, what))
-        expr_assume_eq(c, least, a);
-    return true;
-}
-
-bool
-op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k, const char *what)
-{
-    return n == k || op_require_eq(c, call, n, expr_mul(c, k, expr_div(c, n, k)), what);
 }
 
 /* ---- broadcasting ---------------------------------------------------------------------------- */
@@ -127,32 +125,51 @@ are_one_together(Ctx *c, const Expr *a, const Expr *b)
 
 /* Equal, or one of them is 1. */
 static bool
-require_broadcast(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+require_broadcast(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, What *w)
 {
     if (expr_is(a, 1) || expr_is(b, 1) || expr_eq(c, NULL, a, b) == YES)
         return true;
     if (are_one_together(c, a, b))
-        return op_require_eq(c, call, a, b, what);
+        return require_order(c, call, false, a, b, w);
     bool swap = !may_be_one(c, a), one_way = swap || !may_be_one(c, b);
     check_when_run(c, call,
                    (Constraint){ .a = swap ? b : a,
                                  .b = swap ? a : b,
                                  .rule = one_way ? SIZES_INTO : SIZES_BROADCAST },
-                   what);
+                   said(c, w));
     return true;
 }
 
-bool
-op_broadcast_into(Ctx *c, const OpCall *call, const Expr *own, const Expr *dim, const char *what)
+/* `own` is `dim`, or 1. */
+static bool
+require_into(Ctx *c, const OpCall *call, const Expr *own, const Expr *dim, What *w)
 {
     own = expr_simplify(c, NULL, own);
     dim = expr_simplify(c, NULL, dim);
     if (expr_is(own, 1) || expr_eq(c, NULL, own, dim) == YES)
         return true;
     if (!may_be_one(c, own) || expr_is(dim, 1) || are_one_together(c, own, dim))
-        return op_require_eq(c, call, own, dim, what);
-    check_when_run(c, call, (Constraint){ .a = own, .b = dim, .rule = SIZES_INTO }, what);
+        return require_order(c, call, false, own, dim, w);
+    check_when_run(c, call, (Constraint){ .a = own, .b = dim, .rule = SIZES_INTO }, said(c, w));
     return true;
+}
+
+bool
+op_require(Ctx *c, const OpCall *call, SizeNeed need, const Expr *a, const Expr *b,
+           const char *what, ...)
+{
+    What w = { .format = what };
+
+    if (need == NEED_MULTIPLE) {
+        if (a == b)
+            return true;
+        b = expr_mul(c, b, expr_div(c, a, b));
+    }
+    va_start(w.args, what);
+    bool ok = need == NEED_INTO ? require_into(c, call, a, b, &w)
+                                : require_order(c, call, need == NEED_LE, a, b, &w);
+    va_end(w.args);
+    return ok;
 }
 
 const Expr *
@@ -179,8 +196,8 @@ sizes_in(const Expr *const *e, uint32_t most, const Expr **part, const Expr *con
     return n ? n : 1;
 }
 
-const Expr *
-op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+static const Expr *
+broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, What *w)
 {
     /* a broadcast of more is treated as one size: less can be proved of it */
     enum { MOST = 16 };
@@ -195,7 +212,7 @@ op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const
     uint32_t nx = sizes_in(&a, MOST, part[0], &x), ny = sizes_in(&b, MOST, part[1], &y);
     for (uint32_t i = 0; i < nx; i++)
         for (uint32_t k = 0; k < ny; k++)
-            if (!require_broadcast(c, call, x[i], y[k], what))
+            if (!require_broadcast(c, call, x[i], y[k], w))
                 return NULL;
     a = expr_simplify(c, NULL, a); /* more may be known by now */
     b = expr_simplify(c, NULL, b);
@@ -204,6 +221,17 @@ op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const
     return !may_be_one(c, b)   ? b
            : !may_be_one(c, a) ? a
                                : expr_simplify(c, NULL, expr_broadcast(c, a, b));
+}
+
+const Expr *
+op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what, ...)
+{
+    What w = { .format = what };
+
+    va_start(w.args, what);
+    const Expr *dim = broadcast_dim(c, call, a, b, &w);
+    va_end(w.args);
+    return dim;
 }
 
 bool
@@ -221,9 +249,9 @@ op_broadcast(Ctx *c, const OpCall *call, uint32_t first, uint32_t n, uint32_t *r
             continue;
         uint32_t skip = *rank - call->in[i]->rank;
         for (uint32_t d = 0; d < call->in[i]->rank; d++) {
-            const char *what = arena_printf(
-                c->arena, "axis %u of the broadcast shape and axis %u of input %u", skip + d, d, i);
-            dim[skip + d] = op_broadcast_dim(c, call, dim[skip + d], call->in[i]->dim[d], what);
+            dim[skip + d] = op_broadcast_dim(
+                c, call, dim[skip + d], call->in[i]->dim[d],
+                "axis %u of the broadcast shape and axis %u of input %u", skip + d, d, i);
             if (!dim[skip + d])
                 return false;
         }

@@ -47,9 +47,8 @@ has_rows_of(Ctx *c, const OpCall *call, uint32_t i, const Rotary *r)
 
     for (uint32_t d = 0; d < 2; d++)
         if (!op_broadcast_into(c, call, t->dim[d], want[d],
-                               arena_printf(c->arena,
-                                            "axis %u of input %u and %s of what is turned", d, i,
-                                            d ? "tokens" : "the batch")))
+                               "axis %u of input %u and %s of what is turned", d, i,
+                               d ? "tokens" : "the batch"))
             return false;
     return true;
 }
@@ -65,7 +64,7 @@ infer_rotary(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t d = 0; d < call->in[1]->rank; d++)
         if (!op_require_eq(c, call, call->in[1]->dim[d], call->in[2]->dim[d],
-                           arena_printf(c->arena, "axis %u of cosines and sines", d)))
+                           "axis %u of cosines and sines", d))
             return false;
     out[0] = call->in[0];
     return (!has_in(call, 3) || op_rank_is(c, call, 3, 2)) &&
@@ -117,24 +116,15 @@ infer_tensor_scatter(Ctx *c, const OpCall *call, const Type **out)
         return false;
     if (axis == 0)
         return op_fail(c, call, DIAG_MODEL, "axis is the batch axis; another is needed");
-    if (!op_string_is(call, "mode", "linear") && !op_string_is(call, "mode", "circular"))
-        return op_fail(c, call, DIAG_MODEL,
-                       "attribute \"mode\" is \"%s\"; linear and circular exist",
-                       op_string(c, call, "mode"));
     for (uint32_t d = 0; d < x->rank; d++)
-        if (d != axis &&
-            !op_require_eq(c, call, x->dim[d], u->dim[d],
-                           arena_printf(c->arena, "axis %u of the cache and of the update", d)))
+        if (d != axis && !op_require_eq(c, call, x->dim[d], u->dim[d],
+                                        "axis %u of the cache and of the update", d))
             return false;
     if (expr_le(c, NULL, u->dim[axis], x->dim[axis]) == NO)
         return op_fail(c, call, DIAG_MODEL, "an update of %s rows does not fit a cache of %s",
                        expr_str(c, u->dim[axis]), expr_str(c, x->dim[axis]));
-    if (has_in(call, 2) &&
-        (!op_rank_is(c, call, 2, 1) || !op_require_eq(c, call, call->in[2]->dim[0], x->dim[0],
-                                                      "the number of write_indices and the batch")))
-        return false;
     out[0] = x;
-    return true;
+    return op_vector(c, call, 2, x->dim[0], "the number of write_indices and the batch");
 }
 
 bool
@@ -172,24 +162,15 @@ infer_causal_conv(Ctx *c, const OpCall *call, const Type **out)
         !op_require_eq(c, call, w->dim[1], expr_int(c, 1),
                        "axis 1 of the weights and one channel of each"))
         return false;
-    if (!op_string_is(call, "activation", "none") && !op_string_is(call, "activation", "silu") &&
-        !op_string_is(call, "activation", "swish"))
-        return op_fail(c, call, DIAG_MODEL,
-                       "attribute \"activation\" is \"%s\"; none, silu and swish exist",
-                       op_string(c, call, "activation"));
     const Expr *state[] = { x->dim[0], x->dim[1], expr_offset(c, w->dim[2], -1) };
-    if (has_in(call, 2) &&
-        (!op_rank_is(c, call, 2, 1) || !op_require_eq(c, call, call->in[2]->dim[0], x->dim[1],
-                                                      "the extent of the bias and the channels")))
+    if (!op_vector(c, call, 2, x->dim[1], "the extent of the bias and the channels"))
         return false;
     if (has_in(call, 3)) {
         if (!op_rank_is(c, call, 3, 3))
             return false;
         for (uint32_t d = 0; d < 3; d++)
-            if (!op_require_eq(
-                    c, call, call->in[3]->dim[d], state[d],
-                    arena_printf(c->arena,
-                                 "axis %u of the state and of what comes before the input", d)))
+            if (!op_require_eq(c, call, call->in[3]->dim[d], state[d],
+                               "axis %u of the state and of what comes before the input", d))
                 return false;
     }
     out[0] = x;
@@ -257,12 +238,6 @@ infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
     bool gated = strstr(rule, "gated") != NULL, delta = strstr(rule, "delta") != NULL;
     int64_t heads, kv;
 
-    if (strcmp(rule, "linear") && strcmp(rule, "gated") && strcmp(rule, "delta") &&
-        strcmp(rule, "gated_delta"))
-        return op_fail(
-            c, call, DIAG_MODEL,
-            "attribute \"update_rule\" is \"%s\"; linear, gated, delta and gated_delta exist",
-            rule);
     if (gated != has_in(call, DECAY) || delta != has_in(call, BETA))
         return op_fail(c, call, DIAG_MODEL, "update_rule \"%s\" %s a decay and %s a beta", rule,
                        gated ? "needs" : "has no", delta ? "needs" : "has no");
@@ -272,10 +247,9 @@ infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
         if (has_in(call, i) &&
             (!op_need_floats(c, call, i) || !op_rank_is(c, call, i, i == STATE ? 4 : 3) ||
              !op_require_eq(c, call, call->in[i]->dim[0], call->in[0]->dim[0],
-                            arena_printf(c->arena, "the batches of inputs %u and 0", i)) ||
-             (i != STATE &&
-              !op_require_eq(c, call, call->in[i]->dim[1], call->in[0]->dim[1],
-                             arena_printf(c->arena, "the lengths of inputs %u and 0", i)))))
+                            "the batches of inputs %u and 0", i) ||
+             (i != STATE && !op_require_eq(c, call, call->in[i]->dim[1], call->in[0]->dim[1],
+                                           "the lengths of inputs %u and 0", i))))
             return false;
     const Type *q = call->in[QUERY], *v = call->in[VALUE];
     const Expr *k_size = expr_div(c, q->dim[2], expr_int(c, heads)),
@@ -297,7 +271,7 @@ infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t d = 1; has_in(call, STATE) && d < 4; d++)
         if (!op_require_eq(c, call, call->in[STATE]->dim[d], state[d],
-                           arena_printf(c->arena, "axis %u of the past state and of the state", d)))
+                           "axis %u of the past state and of the state", d))
             return false;
     out[0] = type_new(c, q->dtype, 3, dim);
     if (call->nout > 1)

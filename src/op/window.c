@@ -80,11 +80,6 @@ read_frame(Ctx *c, const OpCall *call, ConvWindow *w)
         !read_ints(c, call, "pads", 2 * w->n, 0, 0, pads))
         return false;
     bool none = op_string_is(call, "auto_pad", "NOTSET");
-    if (!none && !is_same(call) && !op_string_is(call, "auto_pad", "VALID"))
-        return op_fail(
-            c, call, DIAG_MODEL,
-            "attribute \"auto_pad\" is \"%s\"; NOTSET, SAME_UPPER, SAME_LOWER and VALID exist",
-            op_string(c, call, "auto_pad"));
     for (uint32_t i = 0; i < w->n; i++) {
         w->in[i] = x->dim[2 + i];
         w->before[i] = expr_int(c, none ? pads[i] : 0);
@@ -133,6 +128,15 @@ shrink(Ctx *c, const OpCall *call, ConvWindow *w)
         w->out[i] = expr_simplify(c, NULL, o);
     }
     return true;
+}
+
+static const Type *
+window_type(Ctx *c, const OpCall *call, DType t, const Expr *channels, const ConvWindow *w)
+{
+    const Expr *dim[TN_MAX_RANK + 2] = { call->in[0]->dim[0], channels };
+
+    memcpy(dim + 2, w->out, w->n * sizeof *dim);
+    return type_new(c, t, w->n + 2, dim);
 }
 
 /* A list being built: axes of a reduction, or indices. */
@@ -197,10 +201,8 @@ conv_window(Ctx *c, const OpCall *call, ConvWindow *w)
         return false;
     for (uint32_t i = 0; i + 2 < x->rank; i++) {
         w->kernel[i] = f->dim[2 + i];
-        if (kernel[i] &&
-            !op_require_eq(
-                c, call, f->dim[2 + i], expr_int(c, kernel[i]),
-                arena_printf(c->arena, "axis %u of the weights and kernel_shape", 2 + i)))
+        if (kernel[i] && !op_require_eq(c, call, f->dim[2 + i], expr_int(c, kernel[i]),
+                                        "axis %u of the weights and kernel_shape", 2 + i))
             return false;
     }
     return read_frame(c, call, w);
@@ -217,28 +219,23 @@ conv_groups(Ctx *c, const OpCall *call, const Expr *split, const char *what, int
         return op_fail(c, call, DIAG_MODEL, "%s, %s, cannot be split into %lld groups", what,
                        expr_str(c, split), (long long)*group);
     return op_require_multiple(c, call, split, expr_int(c, *group),
-                               arena_printf(c->arena, "%s and groups times their size", what));
+                               "%s and groups times their size", what);
 }
 
 static bool
 infer_convolution(Ctx *c, const OpCall *call, DType t, const Type **out)
 {
     const Type *x = call->in[0], *f = call->in[1];
-    const Expr *dim[TN_MAX_RANK];
     int64_t group;
     ConvWindow w;
 
     if (!conv_window(c, call, &w) || !shrink(c, call, &w) ||
         !conv_groups(c, call, f->dim[0], "axis 0 of the weights", &group) ||
         !op_require_eq(c, call, x->dim[1], expr_scale(c, f->dim[1], group),
-                       arena_printf(c->arena,
-                                    "channels of the input %s and of the weights %s in %lld groups",
-                                    type_str(c, x), type_str(c, f), (long long)group)))
+                       "channels of the input %s and of the weights %s in %lld groups",
+                       type_str(c, x), type_str(c, f), (long long)group))
         return false;
-    dim[0] = x->dim[0];
-    dim[1] = f->dim[0];
-    memcpy(dim + 2, w.out, w.n * sizeof *dim);
-    out[0] = type_new(c, t, x->rank, dim);
+    out[0] = window_type(c, call, t, f->dim[0], &w);
     return true;
 }
 
@@ -248,23 +245,19 @@ infer_conv(Ctx *c, const OpCall *call, const Type **out)
     if (!op_same_dtype(c, call, 0, 1) || !op_same_dtype(c, call, 0, 2) ||
         !infer_convolution(c, call, call->in[0]->dtype, out))
         return false;
-    return !has_in(call, 2) || (op_rank_is(c, call, 2, 1) &&
-                                op_require_eq(c, call, call->in[2]->dim[0], out[0]->dim[1],
-                                              "the bias's extent and the output's channels"));
+    return op_vector(c, call, 2, out[0]->dim[1], "the bias's extent and the output's channels");
 }
 
 bool
 infer_conv_integer(Ctx *c, const OpCall *call, const Type **out)
 {
-    for (uint32_t i = 0; i < 2; i++)
-        if (dtype_info[call->in[i]->dtype].bytes != 1 || !dtype_is_int(call->in[i]->dtype))
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; i8 or u8 is needed", i,
-                           type_str(c, call->in[i]));
+    if (!op_elements(c, call, 0, "i8 or u8") || !op_elements(c, call, 1, "i8 or u8"))
+        return false;
     for (uint32_t i = 2; i < 4; i++)
         for (uint32_t d = 0; has_in(call, i) && d < call->in[i]->rank; d++)
             if (!expr_is(call->in[i]->dim[d], 1) &&
                 !op_require_eq(c, call, call->in[i]->dim[d],
-                               i == 2 ? expr_int(c, 1) : call->in[1]->dim[0],
+                               i == 2 ? expr_int(c, 1) : call->in[1]->dim[0], "%s",
                                i == 2 ? "the zero point of input 0 and one number"
                                       : "the zero points of input 1 and its filters"))
                 return false;
@@ -386,7 +379,6 @@ bool
 infer_conv_transpose(Ctx *c, const OpCall *call, const Type **out)
 {
     const Type *x = call->in[0], *f = call->in[1];
-    const Expr *dim[TN_MAX_RANK];
     int64_t group;
     ConvWindow w;
 
@@ -396,13 +388,9 @@ infer_conv_transpose(Ctx *c, const OpCall *call, const Type **out)
         !op_require_eq(c, call, x->dim[1], f->dim[0],
                        "channels of the input and axis 0 of the weights"))
         return false;
-    dim[0] = x->dim[0];
-    dim[1] = expr_scale(c, f->dim[1], group);
-    memcpy(dim + 2, w.out, w.n * sizeof *dim);
-    out[0] = type_new(c, x->dtype, x->rank, dim);
-    return !has_in(call, 2) || (op_rank_is(c, call, 2, 1) &&
-                                op_require_eq(c, call, call->in[2]->dim[0], dim[1],
-                                              "the bias's extent and the output's channels"));
+    const Expr *channels = expr_scale(c, f->dim[1], group);
+    out[0] = window_type(c, call, x->dtype, channels, &w);
+    return op_vector(c, call, 2, channels, "the bias's extent and the output's channels");
 }
 
 /* Output point y gets input point p through window point r if y + before = p * stride + r *
@@ -481,15 +469,11 @@ bool
 infer_pool(Ctx *c, const OpCall *call, const Type **out)
 {
     const Type *x = call->in[0];
-    const Expr *dim[TN_MAX_RANK];
     ConvWindow w;
 
     if (!pool_window(c, call, &w))
         return false;
-    dim[0] = x->dim[0];
-    dim[1] = x->dim[1];
-    memcpy(dim + 2, w.out, w.n * sizeof *dim);
-    out[0] = type_new(c, x->dtype, x->rank, dim);
+    out[0] = window_type(c, call, x->dtype, x->dim[1], &w);
     return true;
 }
 

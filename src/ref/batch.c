@@ -212,6 +212,39 @@ stack_list(BatchFrame *w, const int32_t *c)
     return set_value(w, c[1], all);
 }
 
+/* An outermost element of a split value. */
+static bool
+take_element(BatchFrame *w, const int32_t *c)
+{
+    const Tensor *t = typed_at(w, c[2], c[3]), *at = typed_at(w, c[4], c[5]);
+    int64_t n = t ? t->dim[0] : 0, i = at ? number_load(at->dtype, at->data, 0).i : 0;
+    Tensor *x = t ? as_rows(w->run->a, t, -1) : NULL;
+
+    if (!t || !at)
+        return false;
+    if (i < -n || i >= n)
+        return refuse(w->run, "element %lld is asked for, of %lld", i, n);
+    i += i < 0 ? n : 0;
+    x->data = (char *)t->data + i * tensor_count(x) * dtype_info[t->dtype].bytes;
+    return set_value(w, c[1], x);
+}
+
+/* The same elements as another type. */
+static bool
+view(BatchFrame *w, const int32_t *c)
+{
+    const Tensor *from = value_at(w, c[3]);
+    Tensor *t = new_value(w, c[2]);
+
+    if (!t)
+        return false;
+    if (t->dtype != from->dtype || tensor_count(t) != tensor_count(from))
+        return refuse(w->run, "%lld elements are viewed as %lld", tensor_count(from),
+                      tensor_count(t));
+    t->data = from->data;
+    return set_value(w, c[1], t);
+}
+
 static bool
 count_turn(BatchFrame *w, const int32_t *c)
 {
@@ -286,6 +319,7 @@ step(BatchFrame *w, const int32_t *c, uint32_t *to)
     case BATCH_COPY: return set_value(w, c[1], value_at(w, c[2]));
     case BATCH_BOX:
     case BATCH_UNBOX: return set_value(w, c[1], typed_at(w, c[3], c[2]));
+    case BATCH_VIEW: return view(w, c);
     case BATCH_GIVEN: return set_value(w, c[1], run->input[c[2]]);
     case BATCH_CALL: return call(w, c);
     case BATCH_RETURN: return true;
@@ -300,9 +334,11 @@ step(BatchFrame *w, const int32_t *c, uint32_t *to)
     case BATCH_TURNS: return set_size(run, w->s, run->b->late.at[c[1]], w->iteration[c[2]]);
     case BATCH_MATCH: return match_sizes(w, c);
     case BATCH_CHECK: return check_constraint(run->c, w->s, &run->b->check.at[c[1]]);
+    case BATCH_DROP:
     case BATCH_LIST: *cell_at(w, c[1]) = (Cell){ 0 }; return true;
     case BATCH_ADD: VEC_PUSH(run->a, &cell_at(w, c[1])->list, value_at(w, c[2])); return true;
     case BATCH_STACK: return stack_list(w, c);
+    case BATCH_ELEMENT: return take_element(w, c);
     }
     return false;
 }

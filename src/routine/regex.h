@@ -74,6 +74,23 @@ tn_regex_match_plan(const TnRoutine *r, int64_t *scratch)
     *scratch = tn_regex_room(r);
     return tn_count(&r->array[0]);
 }
+/* The states after the character c, in *now. */
+TN_ROUTINE void
+tn_advance(const int64_t *data, TnStates *now, TnStates *next, int64_t *mark, int64_t step,
+           int64_t *stack, int32_t c, int64_t holds)
+{
+    const TnStates other = *now;
+
+    next->n = 0;
+    for (int64_t k = 0; k < other.n; k++) {
+        const int64_t *in = data + 1 + 5 * other.list[k];
+        if (in[0] == 2 && tn_in_ranges(data + in[3], in[4], c))
+            tn_follow(data + 1, next, mark, step, stack, in[1], holds);
+    }
+    *now = *next;
+    *next = other;
+}
+
 /* The program: the number of instructions, the instructions, the ranges. */
 TN_ROUTINE void
 tn_regex_match(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
@@ -91,17 +108,7 @@ tn_regex_match(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
         const char *s = tn_string(&r->array[0], i);
         tn_follow(program, &now, mark, step, stack, 0, tn_between(0, s));
         for (int32_t c; (c = tn_decode(s, &length), length) && now.n; s += length) {
-            next.n = 0;
-            step++;
-            int64_t holds = tn_between(c, s + length);
-            for (int64_t k = 0; k < now.n; k++) {
-                const int64_t *in = program + 5 * now.list[k];
-                if (in[0] == 2 && tn_in_ranges(data + in[3], in[4], c))
-                    tn_follow(program, &next, mark, step, stack, in[1], holds);
-            }
-            TnStates other = now;
-            now = next;
-            next = other;
+            tn_advance(data, &now, &next, mark, ++step, stack, c, tn_between(c, s + length));
         }
         for (int64_t k = 0; k < now.n && !*s; k++)
             found |= program[5 * now.list[k]] == 0;
@@ -127,17 +134,7 @@ tn_longest(const int64_t *data, int64_t *room, int32_t before, const char *s)
         int32_t c = tn_decode(s, &length);
         if (!length || !now.n)
             return longest;
-        next.n = 0;
-        step++;
-        int64_t holds = tn_between(c, s + length);
-        for (int64_t k = 0; k < now.n; k++) {
-            const int64_t *in = program + 5 * now.list[k];
-            if (in[0] == 2 && tn_in_ranges(data + in[3], in[4], c))
-                tn_follow(program, &next, mark, step, stack, in[1], holds);
-        }
-        TnStates other = now;
-        now = next;
-        next = other;
+        tn_advance(data, &now, &next, mark, ++step, stack, c, tn_between(c, s + length));
         s += length;
     }
 }

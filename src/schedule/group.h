@@ -40,9 +40,11 @@ typedef struct {
     int64_t heads; /* of a row, which share operands; 1: none do */
     /* each in a task of its own, all in a task, all in a register tile */
     enum { HEADS_SEPARATE, HEADS_INSIDE, HEADS_FUSED } how;
-    int64_t block;          /* of the online sums; 0: none */
-    const GroupMember *max; /* the maximum of those */
+    int64_t block;          /* points of the intermediate dimension; 0: it is not in blocks */
+    const GroupMember *max; /* the maximum that is taken along it */
     bool omits;             /* a table tells which blocks are unseen */
+    /* of blocks: each part has a loop over those of a row; false: one loop, of online sums */
+    bool whole_rows;
 } Group;
 
 /* False: it is none. */

@@ -116,7 +116,7 @@ lower_body(Env *e, const LoopNode *n, Block *b)
 {
     if (n == e->task)
         place_scratch(e, b);
-    b = online_seen(e, n, b);
+    b = omit_test(e, n, b);
     for (uint32_t i = 0; i < n->holds.n; i++)
         if (e->p->hold.at[n->holds.at[i]].space == WORD_reg)
             place_hold(e, b, n->holds.at[i]);
@@ -124,6 +124,7 @@ lower_body(Env *e, const LoopNode *n, Block *b)
         if (e->p->copy.at[n->copies.at[i]].space == WORD_reg)
             place_copy(e, b, n->copies.at[i]);
     boxes_place(e, n, b);
+    omits_place(e, n);
     lower_cases(e, n, 0, b);
 }
 
@@ -613,7 +614,7 @@ points_lower(Points *p)
                                expr_int(p->c, g->least),
                                expr_int(p->c, g->most - g->least + 1) }));
     }
-    if (!boxes_begin(&e) || !online_finds(&e))
+    if (!omits_hold(p) || !boxes_begin(&e) || !online_finds(&e))
         return false;
     lower_body(&e, p->root, &k->tree);
     if (p->why || !streams_are_lines(p))

@@ -129,8 +129,13 @@ void place_online(Env *e, Block *b);
 void online_begins(Env *e, uint32_t hold, Low *l, Block *b);
 const Scalar *online_scaled(Env *e, uint32_t hold, Low *l, const Scalar *held);
 void lower_rescale(Env *e, const LoopNode *leaf, Block *b, const Scalar *held);
+
+/* ---- blocks that nothing sees (lower_omit.c) ------------------------------------------------- */
+
+/* The rows whose blocks may be omitted, at the beginning of the body of a loop. */
+void omits_place(Env *e, const LoopNode *n);
 /* The block for the body of a loop: under a test of its table, if its blocks may be omitted. */
-Block *online_seen(Env *e, const LoopNode *n, Block *b);
+Block *omit_test(Env *e, const LoopNode *n, Block *b);
 
 /* ---- images (lower_input_tile.c) ------------------------------------------------------------- */
 

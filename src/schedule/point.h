@@ -181,12 +181,20 @@ typedef struct {
     uint32_t local;       /* the buffer of the maximum */
     uint32_t nsum, sum[STEP_MAX_LOOPS];
     const Expr **at[STEP_MAX_LOOPS]; /* of each sum, by its axes: the index of its maximum */
-    /* the table element, by the maximum's axes, that is 0 where a block may be omitted
-     * (step_omit.c); NULL: none */
-    const Scalar *table;
     /* made when it is lowered: the factor of sums, a buffer like the maximum's */
     uint32_t factor;
 } Online;
+
+/* Iterations that are omitted where a table says that no row sees a point of their block
+ * (step_omit.c). */
+typedef struct {
+    LoopNode *at_loop, *rows; /* the loop over blocks; the loop whose iteration's rows count */
+    uint32_t part, axis;      /* that the blocks are of */
+    /* the element, by the part's axes, that is 0 where a point adds nothing */
+    const Scalar *table;
+    /* made when it is lowered: the rows, by the part's axes */
+    const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
+} Omit;
 
 typedef struct Points {
     Ctx *c;
@@ -199,6 +207,7 @@ typedef struct Points {
     VEC(Put) put;       /* [0] unused */
     VEC(Online) online; /* [0] unused */
     VEC(Skip) skip;     /* [0] unused */
+    VEC(Omit) omit;
     LoopNode *root;
     IterId (*axis)[NEST_MAX_AXES]; /* [part][axis] */
     /* the innermost shared axes that each part has loops of its own for */
@@ -267,6 +276,8 @@ bool iter_is_known(const Points *p, const LoopNode *at, IterId x, const IterId *
 bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const LoopNode *at);
 /* Are two loops restricted to the same points, if at all? (step_skip.c) */
 bool points_same_skip(const Points *p, IterId a, IterId b);
+/* Are all loops with omitted blocks still as the steps found them? (step_omit.c) */
+bool omits_hold(Points *p);
 /* The reads of a buffer in all parts. */
 typedef struct {
     uint32_t part;

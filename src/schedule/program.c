@@ -58,6 +58,8 @@ form_given(const FormWord *f, const Step *s)
         return *(f->numbers ? &s->rest : &s->number) != 0;
     if (!strcmp(f->word, "W"))
         return *(f->words ? &s->word2 : &s->word) != WORD_none;
+    if (!strcmp(f->word, "at") || !strcmp(f->word, "L"))
+        return s->at != NULL;
     return s->nloop > 0;
 }
 

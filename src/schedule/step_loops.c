@@ -64,6 +64,8 @@ points_live_at(Points *p, const LoopNode *was, LoopNode *is)
         p->put.at[i].at = p->put.at[i].at == was ? is : p->put.at[i].at;
     for (uint32_t i = 1; i < p->skip.n; i++)
         p->skip.at[i].at = p->skip.at[i].at == was ? is : p->skip.at[i].at;
+    for (uint32_t i = 0; i < p->omit.n; i++)
+        p->omit.at[i].rows = p->omit.at[i].rows == was ? is : p->omit.at[i].rows;
 }
 
 bool

@@ -28,21 +28,30 @@ split_rows(const Group *g, const GroupMember *m, Text *t, bool whole)
     write_steps(t, a, "split @.v_ by %lld -> @.r_ @.l_\n", (long long)g->lanes);
 }
 
-/* Does the part sum, block by block, along the intermediate dimension? */
+/* Does the part sum along the intermediate dimension, in one loop over blocks of it with the others
+ * that do? */
 static bool
 is_online(const Group *g, const GroupMember *m)
 {
-    return g->block && m->reduce && (m == g->max || !m->product || m == &g->member[g->n - 1]);
+    return g->block && !g->whole_rows && m->reduce &&
+           (m == g->max || !m->product || m == &g->member[g->n - 1]);
 }
 
-/* Splits the sum into blocks, the outermost loop; the inner loops keep their order. Accumulators
- * persist between blocks. */
+/* Splits the intermediate dimension, a sum or the part's own, into blocks. */
 static const char *
-cut_blocks(const Group *g, const GroupMember *m, Text *t)
+cut_blocks(const Group *g, const GroupMember *m, Text *t, uint32_t axis)
 {
     write_steps(t, m->name, "split %s by %lld -> @.kb_ @.kk_ guard\n",
-                axis_name(g->w, m->part, m->sum[0]), (long long)g->block);
+                axis_name(g->w, m->part, axis), (long long)g->block);
     return arena_printf(g->w->a, "%s.kk_", m->name);
+}
+
+/* The loop over an axis; of whole rows in blocks the one over a block, and *blocks over those. */
+static const char *
+loops_along(const Group *g, const GroupMember *m, Text *t, uint32_t axis, const char **blocks)
+{
+    *blocks = g->whole_rows ? arena_printf(g->w->a, "%s.kb_ ", m->name) : "";
+    return g->whole_rows ? cut_blocks(g, m, t, axis) : axis_name(g->w, m->part, axis);
 }
 
 static void
@@ -65,12 +74,13 @@ lies_along_sum(const GroupMember *m)
 static void
 write_member(const Group *g, const GroupMember *m, Text *t, bool whole)
 {
-    const char *a = m->name, *sums = axis_names(g->w, m->part, m->sum, m->nsum);
+    const char *a = m->name, *sums = axis_names(g->w, m->part, m->sum, m->nsum), *blocks,
+               *others = m->nsum ? axis_names(g->w, m->part, m->sum, m->nsum - 1) : "";
 
     split_rows(g, m, t, whole);
     /* if the number of rows is known, all accumulate at once, to hide the latency */
     if (is_online(g, m)) {
-        const char *last = cut_blocks(g, m, t),
+        const char *last = cut_blocks(g, m, t, m->sum[0]),
                    *all = whole ? arena_printf(g->w->a, "%s.b_", a) : "";
         const char *heads = group_heads(g, m, false),
                    *first = whole && *heads
@@ -81,12 +91,12 @@ write_member(const Group *g, const GroupMember *m, Text *t, bool whole)
         write_steps(t, a, "hold @ at task -> @.sums scratch\nhold @ at %s -> @.acc reg\n", first);
         write_steps(t, a, "run %s @.r_ unroll\nrun @.l_ vector\nrun @.sums.fin.@.l_ vector\n", all);
     } else if (m->product) {
-        const char *col = axis_name(g->w, m->part, m->own[0]), *row = group_row(g, m);
+        const char *col = loops_along(g, m, t, m->own[0], &blocks), *row = group_row(g, m);
         /* tiles of a block have similar heights: a low last one would not fill the registers */
         int64_t height = even_height(g->block, g->height);
         write_steps(t, a, "split %s by %lld -> @.cb_ @.cr_ peel 1\n", col, (long long)height);
-        write_steps(t, a, "order @.cb_ %s@.b_ %s @.cr_ @.r_ @.l_\n", group_heads(g, m, false),
-                    sums);
+        write_steps(t, a, "order %s@.cb_ %s@.b_ %s @.cr_ @.r_ @.l_\n", blocks,
+                    group_heads(g, m, false), sums);
         hold_rows(m, t, whole);
         write_steps(t, a, "run @.cr_ @.r_ unroll\nrun @.l_ vector\n");
         write_steps(t, a, "stage @.lhs at task -> @.rows scratch of %s%s %s\n",
@@ -97,19 +107,23 @@ write_member(const Group *g, const GroupMember *m, Text *t, bool whole)
                     axis_name(g->w, m->part, m->sum[m->nsum - 1]));
     } else if (m->reduce && whole) {
         /* four partial sums, to hide the latency */
-        const char *last = axis_name(g->w, m->part, m->sum[m->nsum - 1]);
+        const char *last = loops_along(g, m, t, m->sum[m->nsum - 1], &blocks);
         write_steps(t, a, "split %s by 4 -> @.sb_ @.su_\n", last);
-        write_steps(t, a, "order %s @.b_ %s @.sb_ @.su_ @.r_ @.l_\n", group_own(g, m),
-                    axis_names(g->w, m->part, m->sum, m->nsum - 1));
+        write_steps(t, a, "order %s @.b_ %s %s@.sb_ @.su_ @.r_ @.l_\n", group_own(g, m), others,
+                    blocks);
         write_steps(
             t, a,
             "hold @ at @.b_ -> @.acc reg over @.su_\nrun @.su_ @.r_ unroll\nrun @.l_ vector\n");
     } else if (m->reduce) {
-        write_steps(t, a, "order %s @.b_ %s @.r_ @.l_\n", group_own(g, m), sums);
+        const char *last = loops_along(g, m, t, m->sum[m->nsum - 1], &blocks);
+        write_steps(t, a, "order %s @.b_ %s %s%s @.r_ @.l_\n", group_own(g, m), others, blocks,
+                    last);
         hold_rows(m, t, whole);
         write_steps(t, a, "run @.r_ unroll\nrun @.l_ vector\n");
     } else {
-        write_steps(t, a, "order %s @.b_ @.r_ @.l_\n", group_own(g, m));
+        const char *own =
+            g->whole_rows ? loops_along(g, m, t, m->own[0], &blocks) : group_own(g, m);
+        write_steps(t, a, "order %s%s @.b_ @.r_ @.l_\n", g->whole_rows ? blocks : "", own);
         text_printf(t, "%srun %s.l_ vector\n",
                     whole ? arena_printf(g->w->a, "run %s.r_ unroll\n", a) : "", a);
     }
@@ -133,8 +147,11 @@ group_write_last(const Group *g, Text *t)
                 (long long)(g->height / group_in_tile(g)));
     write_steps(t, a, "split %s by %lld -> @.b_ @.v_\n", col, (long long)(vectors * g->lanes));
     write_steps(t, a, "split @.v_ by %lld -> @.r_ @.l_\n", (long long)g->lanes);
-    if (g->block) {
-        const char *last = cut_blocks(g, m, t);
+    if (g->whole_rows) {
+        const char *blocks, *last = loops_along(g, m, t, m->sum[0], &blocks);
+        write_steps(t, a, "order @.b_ %sirb %s%s %sirr @.r_ @.l_\n", outside, blocks, last, inside);
+    } else if (g->block) {
+        const char *last = cut_blocks(g, m, t, m->sum[0]);
         write_steps(t, a,
                     "order @.kb_ @.b_ %sirb %s %sirr @.r_ @.l_\nhold @ at task -> @.sums scratch\n",
                     outside, last, inside);
@@ -143,7 +160,7 @@ group_write_last(const Group *g, Text *t)
     }
     write_steps(t, a, "hold @ at irb -> @.acc reg\nrun %sirr @.r_ unroll\nrun @.l_ vector\n",
                 inside);
-    if (g->block)
+    if (g->block && !g->whole_rows)
         write_steps(t, a, "run @.sums.fin.@.l_ vector\nrun @.sums.init.@.l_ vector\n");
 }
 
@@ -197,10 +214,13 @@ write_tile(Group *g, int64_t rows)
     for (const GroupMember *m = g->member; m < last; m++)
         put_member(g, m, &t, "task");
     for (const GroupMember *m = g->member; m < last; m++)
-        if (!g->block || is_online(g, m))
+        if (!g->block || g->whole_rows || is_online(g, m))
             write_member(g, m, &t, whole);
     group_write_last(g, &t);
-    if (g->block) {
+    /* readers before what they read */
+    for (const GroupMember *m = last + 1; g->whole_rows && m-- > g->member;)
+        text_printf(&t, "omit %s.kb_ at task\n", m->name);
+    if (g->block && !g->whole_rows) {
         text_printf(&t, "online %s.kb_", g->max->name);
         for (const GroupMember *m = g->member; m <= last; m++)
             if (m != g->max && is_online(g, m))
@@ -250,6 +270,19 @@ write_blocks(Group *g, int64_t rows)
     g->block = 0;
 }
 
+/* Register tiles whose height is a power of two divide a task and a block, which may be partial, and
+ * what a mask shows of them, which is a multiple of it (write_skip.c): what is left of a tile of
+ * unknown points is computed one by one. */
+static int64_t
+even_tile(const Group *g)
+{
+    int64_t height = 1;
+
+    while (2 * height <= tile_height(g->w->p->m, g->vectors))
+        height *= 2;
+    return height;
+}
+
 /* Keys of a block that a mask may hide: those of a column of its table, of two and of four
  * (normalise/block_mask.c). Smaller blocks are skipped more often, larger ones take less time per
  * key; the price counts the blocks of either size that a constant mask shows. */
@@ -263,11 +296,19 @@ write_omitted(Group *g)
     if (!has_blocks(g) ||
         !kernel_support_table(g->w->c, g->w->a, g->w->p->k, last->part, last->sum[0]))
         return;
+    int64_t keys = expr_or(last->n->axis[last->sum[0]].extent, -1), height = g->height,
+            rows = g->vectors * g->lanes;
+    if (g->nrows < 0 || g->nrows % rows || keys < 0 || keys % MOST_OMITTED)
+        g->height = even_tile(g);
     g->omits = true;
     for (g->block = LEAST_OMITTED; g->block <= MOST_OMITTED; g->block *= 2)
-        write_tile(g, g->vectors * g->lanes);
-    g->omits = false;
+        for (int whole = 0; whole < 2; whole++) {
+            g->whole_rows = whole;
+            write_tile(g, rows);
+        }
+    g->omits = g->whole_rows = false;
     g->block = 0;
+    g->height = height;
 }
 
 /* Is the last part a contraction with contiguous columns? */
@@ -286,16 +327,12 @@ ends_in_product(const Group *g)
     return last->product && stride && expr_is(stride, 1);
 }
 
-/* The number of points that a mask shows to a tile of rows is not known, and what is left of it
- * beside whole register tiles is computed one by one. Register tiles whose height is a power of two
- * divide it, since hulls are multiples of it (write_skip.c). */
 static void
 write_even(Group *g)
 {
     for (int64_t vectors = 1; tile_height(g->w->p->m, vectors) >= 2 * vectors; vectors *= 2) {
         g->vectors = vectors;
-        for (g->height = 1; 2 * g->height <= tile_height(g->w->p->m, vectors); g->height *= 2)
-            ;
+        g->height = even_tile(g);
         write_tile(g, vectors * g->lanes);
     }
 }

@@ -98,3 +98,35 @@ def test_random_compiled(seed, tmp_path):
             for name, x in outputs.items():
                 if x.size:
                     np.testing.assert_allclose(np.array(got[name]), x, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+CELL = """graph @main(%x: f32[1, 48]) -> (%y) {{
+  %w: f32[48, 128] = const file "w.bin" 0
+  %b: f32[128] = const file "w.bin" {b}
+  %p: f32[1, 128] = matmul(%x, %w)
+  %s: f32[1, 128] = add(%p, %b)
+  %g: f32[1, 128] = sigmoid(%s)
+  %t: f32[1, 128] = tanh(%g)
+  %y: f32[1, 128] = mul(%t, %s)
+}}
+"""
+
+
+def test_epilogues_are_loops(tmp_path):
+    """The results of whole and of partial tiles, and those of a request alone, have the same bits."""
+    rng = np.random.default_rng(3)
+    w, b = rng.normal(size=(48, 128)).astype(np.float32) / 4, rng.normal(size=128).astype(np.float32)
+    (tmp_path / "w.bin").write_bytes(w.tobytes() + b.tobytes())
+    (tmp_path / "m.tn").write_text(CELL.format(b=w.nbytes))
+    rows = rng.normal(size=(11, 1, 48)).astype(np.float32)
+    together = "".join(json.dumps({"x": x.tolist()}) + "\n" for x in rows)
+    (tmp_path / "all.jsonl").write_text(together)
+    tenon("compile", tmp_path / "m.tn", "--many", "-o", tmp_path / "m.so")
+    tenon("compile", tmp_path / "m.tn", "--many", "--target", "x86-64-v3", "--emit", "c", "-o", tmp_path / "m.c")
+    assert re.search(r" = q\d+\[2\*i\d+ \+ 1\] \+ tn_load_f32x8", (tmp_path / "m.c").read_text())
+    got = [json.loads(line)["y"] for line in tenon("run", tmp_path / "m.so", "--many", tmp_path / "all.jsonl").stdout.splitlines()]
+    s = rows.astype(float) @ w + b
+    np.testing.assert_allclose(np.array(got), np.tanh(1 / (1 + np.exp(-s))) * s, rtol=1e-4, atol=1e-5)
+    for line, y in zip(together.splitlines(), got, strict=True):
+        (tmp_path / "one.jsonl").write_text(line + "\n")
+        assert json.loads(tenon("run", tmp_path / "m.so", "--many", tmp_path / "one.jsonl").stdout)["y"] == y

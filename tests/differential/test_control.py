@@ -197,6 +197,31 @@ MODELS = {
                 o = Neg (w)
             }> (h, u, v)
         }""", [{"h": x(n), "u": x(t, n), "v": x(n, t)} for t, n in [(5, 3), (1, 4), (7, 1)]]),
+    "turns that read one element of what was computed for all of them": (HEAD.format("") + """
+        m (float[t, n] u, float[n] h) => (float[n] last, float[k, n] all, float[n] first) {
+            v = Tanh (u)
+            zero = Constant <value = int64 {0}> ()
+            s = Shape (u)
+            turns = Gather (s, zero)
+            go = Constant <value = bool {1}> ()
+            last, all = Loop (turns, go, h) <body = b (int64 i, bool c, float[n] p) => (bool d, float[n] q, float[n] o) {
+                d = Constant <value = bool {1}> ()
+                one = Constant <value = int64 {1}> ()
+                a = Gather (v, i)
+                two = Constant <value = int64 {2}> ()
+                odd = Mod (i, two)
+                is = Equal (odd, one)
+                back = Sub (i, i)
+                j = Neg (i)
+                k = Sub (j, one)
+                w = If (is) <then_branch = g1 () => (float[n] x) { x = Gather (v, k) },
+                             else_branch = g2 () => (float[n] y) { z = Gather (v, back)  y = Neg (z) }>
+                r = Mul (p, a)
+                q = Add (r, w)
+                o = Sub (q, a)
+            }>
+            first = Neg (last)
+        }""", [{"u": x(t, n), "h": x(n)} for t, n in [(5, 3), (1, 4), (0, 2), (8, 1)]]),
     "functions with attributes": (HEAD.format(', "own" : 1') + """
         m (float[n] x) => (float[n] y) {
             a = own.scaled <by = 2.0> (x)

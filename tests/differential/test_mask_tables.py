@@ -139,11 +139,19 @@ def test_density_of_masks_that_are_given(tmp_path):
     assert price[3] == price[1], price
 
 
-def test_a_mask_is_bytes(tmp_path):
+def test_a_mask_is_bits(tmp_path):
     seen = seen_by(np.random.default_rng(0), "few", 256, 256)
     attention(tmp_path, [], 256, 256, [numpy_helper.from_array(np.where(seen, 0, -np.inf).astype(np.float32), "mask")])
     text = dump(tmp_path, "choose")
-    assert "u8[256, 256]" in text and "f32[256, 256]" not in text
+    assert "i32[8, 256]" in text and "f32[256, 256]" not in text
+
+
+def test_a_mask_that_hides_nothing(tmp_path):
+    """One number everywhere is no constant to read."""
+    mask = numpy_helper.from_array(np.zeros((256, 256), np.float32), "mask")
+    attention(tmp_path, [], 256, 256, [mask])
+    text = dump(tmp_path, "choose")
+    assert "const" not in text and not omits(tmp_path)
 
 
 def test_documents(tmp_path):

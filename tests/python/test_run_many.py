@@ -483,6 +483,89 @@ def test_a_decoder_in_a_loop(tmp_path, loops):
     assert lengths > 4
 
 
+# ---- steps of sequences ------------------------------------------------------------------------
+
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def recurrent(path, op, hidden=24, width=16, **attributes):
+    """An operator in both directions; the sequence is as long as a request's."""
+    from onnx import TensorProto, helper, numpy_helper, save
+    rng, rows = np.random.default_rng(5), GATES[op] * hidden
+    sizes = {"w": (2, rows, width), "r": (2, rows, hidden), "b": (2, 2 * rows)}
+    held = [numpy_helper.from_array((0.3 * rng.normal(size=s)).astype("f4"), name)
+            for name, s in sizes.items()]
+    node = helper.make_node(op, ["x", *sizes], ["y"], hidden_size=hidden, direction="bidirectional",
+                            **attributes)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in {"x": ["n", 1, width], "y": ["n", 2, 1, hidden]}.items())
+    graph = helper.make_graph([node], "m", [x], [y], held)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize("op, attributes", [("RNN", {}), ("LSTM", {}), ("GRU", {}),
+                                            ("GRU", {"linear_before_reset": 1})])
+def test_steps_of_all_lengths_run_together(op, attributes, tmp_path):
+    """A step is one block, which does not depend on the number of steps."""
+    pytest.importorskip("onnx")
+    path = recurrent(tmp_path / "m.onnx", op, **attributes)
+    model, plain = (tenon.compile(path, many=many) for many in (True, False))
+    rng = np.random.default_rng(6)
+    lengths = [1, 9, 4, 30, 9, 17, 2, 30, 5]
+    requests = [{"x": rng.normal(size=(n, 1, 16)).astype("f4")} for n in lengths]
+    together, _ = same_as_alone(model, requests)
+    session = model.session(threads=1)
+    session.run_many(requests)
+    steps = [b for b in session.blocks if not b.host and b.asked == sum(lengths)]
+    assert [b.ran for b in steps] == [max(lengths)] * 2
+    for r, got in zip(requests, together):
+        np.testing.assert_allclose(got["y"], plain.run(r)["y"], rtol=1e-4, atol=1e-5)
+    for policy in "agenda", "greedy", "random:1":
+        session = model.session(threads=1)
+        session.policy = policy
+        for one, same in zip(session.run_many(requests), together, strict=True):
+            np.testing.assert_array_equal(one["y"], same["y"])
+
+
+STEPS = """
+graph @main(%x: f32[n, 3], %turns: i64[], %from: i64[]) -> (%h) {
+  %y: f32[n, 3] = tanh(%x)
+  %go: bool[] = const [1]
+  %zero: f32[3] = const [0, 0, 0]
+  %h: f32[3] = loop(%turns, %go, %zero, %y, %from) carried 1
+    with [n_1 = n] graph @body(%i: i64[], %go: bool[], %h: f32[3], %y: f32[n_1, 3], %from: i64[]) -> (%again, %sum) {
+      %again: bool[] = const [1]
+      %at: i64[] = add(%i, %from)
+      %row: f32[3] = gather(%y, %at) {axis = 0}
+      %sum: f32[3] = add(%h, %row)
+    }
+}
+"""
+
+
+def test_a_step_that_is_none(tmp_path):
+    """Negative numbers count from the end; a request that asks for more than there is fails alone."""
+    model = compiled(tmp_path, STEPS)
+    rng = np.random.default_rng(8)
+
+    def request(n, turns, start):
+        return {"x": rng.normal(size=(n, 3)).astype("f4"), "turns": np.array(turns),
+                "from": np.array(start)}
+    cases = [(4, 4, 0), (5, 3, -3), (4, 5, 0), (6, 2, -7), (0, 0, 0), (9, 9, 0)]
+    requests = [request(*c) for c in cases]
+    got = model.session(threads=1).run_many(requests)
+    for (n, turns, start), r, one in zip(cases, requests, got, strict=True):
+        wrong = [i for i in range(start, start + turns) if not -n <= i < n]
+        if wrong:
+            assert isinstance(one, tenon.UsageError) and f"index {wrong[0]} is outside" in str(one)
+            assert "which has" in str(one) and "a kernel" not in str(one)
+            continue
+        want = sum((np.tanh(r["x"][i]) for i in range(start, start + turns)), np.zeros(3, "f4"))
+        np.testing.assert_allclose(one["h"], want, rtol=1e-4, atol=1e-5)
+
+
 def test_turns_stay_together(tmp_path, loops):
     """Caches are too large to record all turns at once: requests wait at the same turn."""
     decoder = loops.Decoder(layers=1, hidden=512, heads=8, kv=8, inner=64, words=2000)

@@ -22,6 +22,7 @@ static const Machine plain = {
     .add_per_cycle = 2,
     .mixed_per_cycle = 4,
     .load_per_cycle = 2,
+    .splat_per_cycle = 2,
     .store_per_cycle = 1,
     .divide_cycles = 6,
     .sqrt_cycles = 8,

@@ -214,6 +214,15 @@
 #define BY_ROWS                                                                                    \
     "hold s at s.j -> sacc reg, hold t at t.i -> tacc reg, hold u at u.i -> uacc reg, hold o at "  \
     "o.j -> oacc reg, run task parallel"
+/* Whole rows, each part's keys in blocks; those that are omitted, readers first. */
+#define IN_BLOCKS(n)                                                                               \
+    "split t.j by " n " -> tb tj guard, split u.j by " n " -> ub uj guard, split o.c by " n        \
+    " -> ob oc guard, split e.j by " n " -> eb ej guard, split s.j by " n " -> sb sj guard\n"
+#define OMIT_ALL                                                                                   \
+    "omit ob at task, omit ub at task, omit eb at task, omit tb at task, omit sb at task\n"
+#define BY_BLOCKS                                                                                  \
+    "hold s at sj -> sacc reg, hold t at t.i -> tacc reg, hold u at u.i -> uacc reg, hold o at "   \
+    "o.j -> oacc reg, run task parallel"
 #define WEIGHTED                                                                                   \
     ATTENTION_OF(SCORE, "s[h, i, j]",                                                              \
                  "2 * exp(s[h, i, j] - t[h, i]) / (1 + s[h, i, j] * s[h, i, j])",                  \
@@ -392,6 +401,12 @@ static const Case cases[] = {
     { "blocks of several of a table", TABLED, TABLED_DIMS,
       ONLINE(
           "6") "omit kb, put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel" },
+    { "blocks of whole rows", TABLED, TABLED_DIMS,
+      PARTS_AT("4") IN_BLOCKS("3") OMIT_ALL BY_BLOCKS },
+    { "larger blocks of whole rows", TABLED, TABLED_DIMS,
+      PARTS_AT("8") IN_BLOCKS("6") OMIT_ALL BY_BLOCKS },
+    { "of sums alone", TABLED, TABLED_DIMS,
+      PARTS_AT("4") IN_BLOCKS("3") "omit ob at task, omit tb at task\n" BY_BLOCKS },
     { "left out, online", MASKED, ATTENTION_DIMS,
       PARTS_AT("4") SKIPS("3") "split t.j by 3 -> tb tj guard, order tb t.i tj, hold t at task -> "
                                "trun scratch, hold t at t.i -> tacc reg\n"
@@ -551,7 +566,18 @@ static const Refusal refusals[] = {
     { "nothing to omit", ATTENTION, ONLINE("3") "omit kb",
       "no table is known where u adds nothing" },
     { "omitted of no blocks", TABLED, PARTS_AT("4") "omit t.j",
-      "t.j is no loop that `online` made" },
+      "t.j is no loop over blocks of an axis" },
+    { "changed after it was omitted", TABLED,
+      PARTS_AT("4") IN_BLOCKS("3") OMIT_ALL "split ob by 2 -> oo oi\n" BY_BLOCKS,
+      "oo is no loop over blocks of an axis" },
+    { "omitted for no rows", TABLED, PARTS_AT("4") IN_BLOCKS("3") "omit tb", "say omit tb at L" },
+    { "omitted of what all read", TABLED, PARTS_AT("4") IN_BLOCKS("3") "omit sb at task",
+      "t reads what s makes, and omits other blocks of it, or none" },
+    { "other blocks than readers omit", TABLED,
+      PARTS_AT(
+          "4") "split u.j by 3 -> ub uj guard, split o.c by 3 -> ob oc guard\n"
+               "split e.j by 6 -> eb ej guard\nomit ob at task, omit ub at task, omit eb at task",
+      "reads what e makes, and omits other blocks of it, or none" },
     { "omitted where more is added", TABLED_OF(" * 0"), ONLINE("3") "omit kb",
       "no table is known" },
     { "blocks across a table's", TABLED,

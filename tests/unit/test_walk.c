@@ -133,6 +133,14 @@ test_mistakes_in_text(void **state)
         { "going $6", "going #6", "reads $6, where there is no value" },
         { "list $5", "list $12", "reads $5, where there is no list" },
         { "from $7", "from $5", "reads $5, where there is no value" },
+        { "append to", "element $7 from $4: f32[2] at #2: i64[]\nappend to",
+          "reads $4, where there is no split value" },
+        { "-> ($1: f32[2]) nodes", "-> ($1: f32[2] rows) nodes",
+          "reads $1, where there is no value" },
+        { "$0: f32[2]) -> ($1: f32[2]) nodes", "$0: f32[2]) -> ($1: f32[] rows) nodes",
+          "what has no dimensions cannot be split" },
+        { "(#10: bool[]) nodes", "(#10: bool[] rows) nodes", "expected" },
+        { "list $5", "drop $4\nlist $5", "reads $4, where there is no value" },
         { "move $9 from $4", "move $3 from $4", "reads $9, where there is no value" },
         { "count $7: i64[] counter 0", "count $7: i64[] counter 1", "reads counter 1 before" },
         { "jump 40", "jump 40\nlist $3", "has operations that no way leads to" },
@@ -161,6 +169,7 @@ test_mistakes_in_runs(void **state)
         { "turns t counter 0\n", "turns t counter 0\nrequire t == 3 \"three turns\"\n",
           "three turns: t is 2 and 3 is 3" },
         { "turns t counter 0\n", "", "t" },
+        { "move $9 from $4", "view $9: f32[3] from $4", "2 elements are viewed as 3" },
         { "walk @twice($0: f32[2])", "walk @twice($0: f32[3])", "a value" },
     };
 
