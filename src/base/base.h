@@ -275,7 +275,7 @@ enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 2 * HUGE_PAGE };
  * block. */
 void *huge_pages(void *block, size_t bytes);
 double time_seconds(void); /* monotonic */
-/* of the machine [bytes]; INT64_MAX if unknown */
+/* the smaller of the machine's and the control groups' [bytes]; INT64_MAX if unknown */
 int64_t memory_size(void);
 int cpu_count(void); /* at least 1: the smallest of online, affinity mask, cgroup quota */
 

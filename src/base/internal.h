@@ -10,4 +10,9 @@
  * another. */
 bool lease_take(int fd, const char *path);
 
+/* The least limit of the process's control groups, of versions 1 and 2 [bytes], [processors];
+ * INT64_MAX: none. root: before /proc and /sys, "" but for tests. */
+int64_t cgroup_memory(const char *root);
+int64_t cgroup_cpus(const char *root);
+
 #endif

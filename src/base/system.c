@@ -1,11 +1,12 @@
-/* system: the clock, pages, and how many processors this process may really use.
+/* system: the clock, pages, and how many processors and bytes this process may really use.
  *
- * A container's quota is not in the affinity mask, so it is read from the control groups: the file
- * cpu.max of version 2 or the pair cpu.cfs_* of version 1, in the process's group and every group
- * above it; the smallest counts. A quota of 2.5 processors gives 2 threads: with 3 the quota runs
- * out in each period and all of them wait for the next.
+ * A container's limits are in no other place than the control groups: for processors the file
+ * cpu.max of version 2 or the pair cpu.cfs_* of version 1, for memory memory.max or
+ * memory.limit_in_bytes, in the process's group and every group above it; the smallest counts. A
+ * quota of 2.5 processors gives 2 threads: with 3 the quota runs out in each period and all of them
+ * wait for the next.
  */
-#include "base/base.h"
+#include "base/internal.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -51,59 +52,74 @@ read_small(const char *path, char *text, size_t cap)
     return n > 0;
 }
 
-static int
-min_quota(int cpus, double quota, double period)
-{
-    if (quota <= 0 || period <= 0)
-        return cpus;
-    double whole = quota / period;
-    return whole < 1 ? 1 : whole < cpus ? (int)whole : cpus;
-}
+/* ---- limits of control groups ---------------------------------------------------------------- */
 
-static int
-quota_of_folder(int cpus, const char *folder, bool v2)
+static int64_t
+cpu_limit(const char *folder, bool v2)
 {
     char path[4096 + 64], text[128];
-    if (v2) {
-        double quota, period;
-        snprintf(path, sizeof path, "%s/cpu.max", folder);
-        if (read_small(path, text, sizeof text) && sscanf(text, "%lf %lf", &quota, &period) == 2)
-            /* "max 100000" does not scan: no quota */
-            cpus = min_quota(cpus, quota, period);
-        return cpus;
+    double quota = 0, period = 0;
+
+    snprintf(path, sizeof path, "%s/%s", folder, v2 ? "cpu.max" : "cpu.cfs_quota_us");
+    if (!read_small(path, text, sizeof text))
+        return INT64_MAX;
+    if (v2) { /* "max 100000" does not scan: no quota */
+        if (sscanf(text, "%lf %lf", &quota, &period) != 2)
+            return INT64_MAX;
+    } else {
+        quota = atof(text);
+        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+        period = read_small(path, text, sizeof text) ? atof(text) : 0;
     }
-    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
-    double quota = read_small(path, text, sizeof text) ? atof(text) : 0;
-    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-    double period = read_small(path, text, sizeof text) ? atof(text) : 0;
-    return min_quota(cpus, quota, period);
+    double whole = quota > 0 && period > 0 ? quota / period : 1e9;
+    return whole < 1 ? 1 : whole < 1e9 ? (int64_t)whole : INT64_MAX;
 }
 
-/* The group `group` below the mount point and all groups above it. */
-static int
-quota_upward(int cpus, const char *mount, const char *group, bool v2)
+static int64_t
+memory_limit(const char *folder, bool v2)
 {
+    char path[4096 + 64], text[128];
+    long long bytes;
+
+    snprintf(path, sizeof path, "%s/%s", folder, v2 ? "memory.max" : "memory.limit_in_bytes");
+    return read_small(path, text, sizeof text) && sscanf(text, "%lld", &bytes) == 1 && bytes > 0
+               ? bytes
+               : INT64_MAX;
+}
+
+typedef struct {
+    const char *name;
+    int64_t (*limit)(const char *folder, bool v2); /* INT64_MAX: none */
+} Controller;
+
+/* The least limit of the group `group` below the mount point and of all groups above it. */
+static int64_t
+limit_upward(const Controller *k, const char *mount, const char *group, bool v2)
+{
+    int64_t least = INT64_MAX;
     char folder[4096];
     size_t stem = strlen(mount);
+
     if (snprintf(folder, sizeof folder, "%s%s", mount, group) >= (int)sizeof folder)
-        return cpus;
+        return least;
     for (;;) {
-        cpus = quota_of_folder(cpus, folder, v2);
+        int64_t limit = k->limit(folder, v2);
         char *slash = strrchr(folder + stem, '/');
+        least = limit < least ? limit : least;
         if (!slash)
-            return cpus;
+            return least;
         *slash = 0;
     }
 }
 
-/* Does the comma-separated list of controllers have "cpu"? */
+/* Does the comma-separated list of controllers have this one? */
 static bool
-has_cpu(const char *list, size_t n)
+lists(const char *list, size_t n, const char *name)
 {
     for (const char *end = list + n; list < end;) {
         const char *comma = memchr(list, ',', (size_t)(end - list));
         size_t len = (size_t)((comma ? comma : end) - list);
-        if (len == 3 && memcmp(list, "cpu", 3) == 0)
+        if (len == strlen(name) && memcmp(list, name, len) == 0)
             return true;
         list += len + 1;
     }
@@ -111,12 +127,15 @@ has_cpu(const char *list, size_t n)
 }
 
 /* Lines of /proc/self/cgroup read "0::/group" (version 2) or "4:cpu,cpuacct:/group" (version 1). */
-static int
-cgroup_quota(int cpus)
+static int64_t
+cgroup_limit(const char *root, const Controller *k)
 {
-    char text[8192], mount[512];
-    if (!read_small("/proc/self/cgroup", text, sizeof text))
-        return cpus;
+    int64_t least = INT64_MAX;
+    char text[8192], mount[1024], path[1024];
+
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    if (strlen(root) > 512 || !read_small(path, text, sizeof text))
+        return least;
     for (char *line = text, *next; line && *line; line = next) {
         if ((next = strchr(line, '\n')))
             *next++ = 0;
@@ -127,24 +146,43 @@ cgroup_quota(int cpus)
         list++;
         size_t n = (size_t)(group - list);
         group++;
-        if (n == 0) {
-            cpus = quota_upward(cpus, "/sys/fs/cgroup", group, true);
-            cpus = quota_upward(cpus, "/sys/fs/cgroup/unified", group, true);
-        } else if (has_cpu(list, n) && n < 256) {
-            snprintf(mount, sizeof mount, "/sys/fs/cgroup/%.*s", (int)n, list);
-            cpus = quota_upward(cpus, mount, group, false);
+        bool v2 = n == 0;
+        for (int i = 0; i < (v2 ? 2 : lists(list, n, k->name) && n < 256); i++) {
+            snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s%.*s", root,
+                     !v2 ? "/"
+                     : i ? "/unified"
+                         : "",
+                     (int)n, list);
+            int64_t limit = limit_upward(k, mount, group, v2);
+            least = limit < least ? limit : least;
         }
     }
-    return cpus;
+    return least;
 }
+
+int64_t
+cgroup_memory(const char *root)
+{
+    return cgroup_limit(root, &(Controller){ "memory", memory_limit });
+}
+
+int64_t
+cgroup_cpus(const char *root)
+{
+    return cgroup_limit(root, &(Controller){ "cpu", cpu_limit });
+}
+
+/* ---- this process ---------------------------------------------------------------------------- */
 
 int64_t
 memory_size(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-    int64_t size;
+    int64_t size, limit = cgroup_memory("");
 
-    return pages <= 0 || bytes <= 0 || mul_overflows(pages, bytes, &size) ? INT64_MAX : size;
+    if (pages <= 0 || bytes <= 0 || mul_overflows(pages, bytes, &size))
+        return limit;
+    return limit < size ? limit : size;
 }
 
 int
@@ -158,5 +196,6 @@ cpu_count(void)
         if (allowed >= 1 && allowed < cpus)
             cpus = allowed;
     }
-    return cgroup_quota(cpus);
+    int64_t quota = cgroup_cpus("");
+    return quota < cpus ? (int)quota : cpus;
 }

@@ -177,7 +177,7 @@ is_less(LibraryProducts *l, const Nest *n, const bool *constant, Sym value)
             text_add(&l->remarks, "no matrices at the least sizes");
             break;
         }
-        Kernel *k = kernel_of_nest(c, l->j->arena, nest_named(c, at));
+        Kernel *k = kernel_of_nest(c, l->j->arena, at);
         k->shared = (uint32_t)__builtin_popcountll(nest_axes_of_kind(at, AXIS_PARALLEL));
         double own = choose_price(&l->prices, k, constant),
                call = call_seconds(l, at, &same, constant);

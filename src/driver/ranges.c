@@ -200,6 +200,9 @@ has_few_frames(const Graph *g, Supposed *s)
 
     for (uint32_t i = 1; i < g->value.n && !found; i++) {
         const Type *t = g->value.at[i].type;
+        NodeId def = g->value.at[i].def;
+        if (def && g->node.at[def].callee != CALL_OP) /* tables of nests are no frames */
+            continue;
         for (uint32_t d = 0; t && d < t->rank && !found; d++) {
             if (!expr_uses(t->dim[d], s->v))
                 continue;

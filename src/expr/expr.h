@@ -130,6 +130,9 @@ typedef struct {
 } SymbolSet;
 bool symbols_add(SymbolSet *s, Sym symbol); /* false: it is in the set */
 void expr_symbols(SymbolSet *s, const Expr *e);
+/* By name, from the one at `first` on: the order of variables in an expression depends on the order
+ * in which they were named. */
+void symbols_sort(SymbolSet *s, uint32_t first);
 static inline Var
 symbol_var(Sym s)
 {

@@ -1,6 +1,7 @@
 /* walk: visits atoms, and rebuilds an expression from its leaves. */
 #include "expr/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool
@@ -63,6 +64,19 @@ expr_symbols(SymbolSet *s, const Expr *e)
     FOR_EACH_VARIABLE (v, e)
         if (v.kind == VAR_SYMBOL)
             symbols_add(s, var_symbol(v));
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+    return strcmp(*(const Sym *)a, *(const Sym *)b);
+}
+
+void
+symbols_sort(SymbolSet *s, uint32_t first)
+{
+    if (s->n > first)
+        qsort(s->at + first, s->n - first, sizeof *s->at, by_name);
 }
 
 bool

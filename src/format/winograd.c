@@ -120,7 +120,7 @@ kernel_of(Ctx *c, Arena *a, const Winograd *w, WinogradGroup g, const char *orig
                                ? NO_SLOT
                                : input_buffer(c, a, &s, from, &nest[p]->param[i]);
         }
-        part[p] = (Part){ nest_named(c, nest[p]), buffer[p] };
+        part[p] = (Part){ nest[p], buffer[p] };
     }
     for (uint32_t p = npart; p-- > 0;)
         buffer[p][nest[p]->nin] = kernel_buffer(c, a, s.k,
@@ -134,7 +134,7 @@ kernel_of(Ctx *c, Arena *a, const Winograd *w, WinogradGroup g, const char *orig
             buffer[p][i] = buffer[p][i] == NO_SLOT ? buffer[p - 1][nest[p - 1]->nin] : buffer[p][i];
     if (npart == 1)
         s.k->shared = (uint32_t)__builtin_popcountll(nest_axes_of_kind(nest[0], AXIS_PARALLEL));
-    kernel_take_names(c, s.k);
+    kernel_take_names(c, a, s.k);
     return s;
 }
 

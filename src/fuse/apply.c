@@ -193,8 +193,6 @@ add_parts(KernelBuild *b)
     b->kernel->part = part;
     b->kernel->npart = b->nstage;
     see_bare_outputs(b, part);
-    for (uint32_t i = 0; i < b->nstage; i++)
-        part[i].nest = nest_named(b->f->ctx, part[i].nest);
 }
 
 /* ---- tables of masks ------------------------------------------------------------------------- */
@@ -274,7 +272,7 @@ make_kernel(const Fusion *f, Arena *a, const Label *label, const NodeId *node, u
     add_buffers(&b);
     add_parts(&b);
     add_densities(&b);
-    kernel_take_names(f->ctx, b.kernel);
+    kernel_take_names(f->ctx, a, b.kernel);
     return b;
 }
 

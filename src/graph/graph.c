@@ -224,27 +224,51 @@ graph_call_nest(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *
     return graph_add_node(g, n, nest->nin, in, nest->nout, out);
 }
 
-/* The nest's sizes become those of the values; what cannot be proved equal is checked in runs. */
+/* Sizes that are declared become those of the value; what cannot be proved equal is checked in
+ * runs. */
 static void
-demand_types(const Graph *g, Arena *a, const Nest *n, const ValueId *in, const ValueId *out,
-             Demands *demands)
+demand_type(const Graph *g, Arena *a, const char *what, const char *name, ValueId v,
+            const Type *said, Demands *demands)
 {
+    const Type *is = v ? g->value.at[v].type : NULL;
     Ctx *c = g->ctx;
 
-    for (uint32_t i = 0; i < n->nin + n->nout; i++) {
-        ValueId v = i < n->nin ? in[i] : out[i - n->nin];
-        const Type *is = v ? g->value.at[v].type : NULL, *said = n->param[i].type;
-        for (uint32_t d = 0; is && is->rank == said->rank && d < is->rank; d++)
-            if (expr_eq(c, NULL, is->dim[d], said->dim[d]) == UNKNOWN)
-                VEC_PUSH(
-                    a, demands,
-                    ((Demand){ is->dim[d], said->dim[d],
-                               arena_printf(c->arena,
-                                            "nest %s: dimension %u of %s is {got} (%s), "
-                                            "declared {want} (%s)",
-                                            n->name, d, n->param[i].name, expr_str(c, is->dim[d]),
-                                            expr_str(c, said->dim[d])) }));
+    for (uint32_t d = 0; is && is->rank == said->rank && d < is->rank; d++)
+        if (expr_eq(c, NULL, is->dim[d], said->dim[d]) == UNKNOWN)
+            VEC_PUSH(a, demands,
+                     ((Demand){ is->dim[d], said->dim[d],
+                                arena_printf(c->arena,
+                                             "%s: dimension %u of %s is {got} (%s), "
+                                             "declared {want} (%s)",
+                                             what, d, name, expr_str(c, is->dim[d]),
+                                             expr_str(c, said->dim[d])) }));
+}
+
+static void
+add_demands(Graph *g, const Demands *demands)
+{
+    for (uint32_t i = 0; i < demands->n; i++) {
+        const Demand *d = &demands->at[i];
+        constraint_add(g->arena, &g->constraints,
+                       (Constraint){ .a = d->got, .b = d->want, .why = d->why, .said = "" });
     }
+}
+
+/* What runs check anyway. */
+static KnownSizes
+known_sizes(const Graph *g, Arena *a)
+{
+    KnownSizes list = { 0 };
+
+    for (uint32_t i = 0; i < g->constraints.n; i++) {
+        const Constraint *k = &g->constraints.at[i];
+        bool both = k->rule == SIZES_BROADCAST, or_one = k->rule != SIZES_EQUAL;
+        const Expr *all = both ? expr_broadcast(g->ctx, k->a, k->b) : k->b;
+        VEC_PUSH(a, &list, ((KnownSize){ k->a, all, or_one }));
+        if (k->rule != SIZES_INTO)
+            VEC_PUSH(a, &list, ((KnownSize){ k->b, both ? all : k->a, or_one }));
+    }
+    return list;
 }
 
 NodeId
@@ -253,16 +277,38 @@ graph_call_written_nest(Graph *g, const Nest *written, Loc loc, Sym origin, cons
 {
     Arena *scratch = arena_child(g->ctx->arena);
     Demands demands = { 0 };
-    const Nest *n = nest_in_bounds(g->ctx, scratch, written, &demands);
+    KnownSizes known = known_sizes(g, scratch);
+    const Nest *n = nest_in_bounds(g->ctx, scratch, written, &known, &demands);
     NodeId id = n ? graph_call_nest(g, n, loc, origin, in, out) : 0;
 
-    if (id)
-        demand_types(g, scratch, n, in, out, &demands);
-    for (uint32_t i = 0; i < demands.n; i++) {
-        const Demand *d = &demands.at[i];
-        constraint_add(g->arena, &g->constraints,
-                       (Constraint){ .a = d->got, .b = d->want, .why = d->why, .said = "" });
+    for (uint32_t i = 0; id && i < n->nin + n->nout; i++)
+        demand_type(g, scratch, arena_printf(scratch, "nest %s", n->name), n->param[i].name,
+                    i < n->nin ? in[i] : out[i - n->nin], n->param[i].type, &demands);
+    add_demands(g, &demands);
+    arena_free(scratch);
+    return id;
+}
+
+NodeId
+graph_call_written_kernel(Graph *g, Kernel *k, Loc loc, Sym origin, const ValueId *in,
+                          const ValueId *out)
+{
+    Arena *scratch = arena_child(g->ctx->arena);
+    Part *part = arena_copy(g->arena, k->part, k->npart * sizeof *part);
+    KnownSizes known = known_sizes(g, scratch);
+    Demands demands = { 0 };
+    bool inside = true;
+
+    for (uint32_t i = 0; inside && i < k->npart; i++) {
+        part[i].nest = nest_in_bounds(g->ctx, scratch, part[i].nest, &known, &demands);
+        inside = part[i].nest != NULL;
     }
+    k->part = part;
+    NodeId id = inside ? graph_call_kernel(g, k, loc, origin, in, out) : 0;
+    for (uint32_t i = 0; id && i < k->nin + k->nout; i++)
+        demand_type(g, scratch, arena_printf(scratch, "kernel %s", k->name), k->buffer.at[i].name,
+                    i < k->nin ? in[i] : out[i - k->nin], k->buffer.at[i].type, &demands);
+    add_demands(g, &demands);
     arena_free(scratch);
     return id;
 }

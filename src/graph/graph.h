@@ -171,6 +171,8 @@ NodeId graph_call_nest(Graph *g, const Nest *n, Loc loc, Sym origin, const Value
  * reported: no sizes would do. */
 NodeId graph_call_written_nest(Graph *g, const Nest *n, Loc loc, Sym origin, const ValueId *in,
                                const ValueId *out);
+NodeId graph_call_written_kernel(Graph *g, Kernel *k, Loc loc, Sym origin, const ValueId *in,
+                                 const ValueId *out); /* likewise; a loop tree is not checked */
 NodeId graph_call_kernel(Graph *g, Kernel *k, Loc loc, Sym origin, const ValueId *in,
                          const ValueId *out);
 /* A node that runs graphs or defines symbols: takes callee, region, fresh, ncarried, loc and origin

@@ -47,55 +47,6 @@ read_use(GraphParser *r, ValueId *v)
     return true;
 }
 
-static bool
-read_part(Parse *p, const Type *t, FormatPart *part)
-{
-    int64_t dim, v;
-
-    *part = (FormatPart){ .div = 1 };
-    if (!parse_int(p, &dim))
-        return false;
-    if (dim < 0 || dim >= t->rank)
-        return parse_error(p, "the format names dimension %lld of a tensor of rank %u",
-                           (long long)dim, t->rank);
-    part->dim = (uint8_t)dim;
-    if (parse_accept(p, "/")) {
-        if (!parse_int(p, &v))
-            return false;
-        part->div = v;
-    }
-    if (parse_accept(p, "%")) {
-        if (!parse_int(p, &v))
-            return false;
-        part->mod = v;
-    }
-    return (part->div >= 1 && part->mod >= 0) ||
-           parse_error(p, "a part of a format has a divisor below 1");
-}
-
-/* as [0/14, 1, 0%14] */
-static bool
-read_format(GraphParser *r, const Type *t, const Format **out)
-{
-    VEC(FormatPart) part = { 0 };
-    FormatPart one;
-
-    *out = NULL;
-    if (!parse_accept(&r->p, "as"))
-        return true;
-    if (!parse_expect(&r->p, "["))
-        return false;
-    while (!parse_peek(&r->p, "]")) {
-        if ((part.n && !parse_expect(&r->p, ",")) || !read_part(&r->p, t, &one))
-            return false;
-        VEC_PUSH(r->g->arena, &part, one);
-    }
-    Format *f = NEW(r->g->arena, Format);
-    *f = (Format){ part.n, part.at };
-    *out = f;
-    return parse_expect(&r->p, "]");
-}
-
 bool
 read_type(GraphParser *r, Definition *d)
 {
@@ -139,12 +90,14 @@ read_definition(GraphParser *r, Definition *d, bool typed)
     if (!type_fits(r->g->ctx, d->type))
         return parse_error(&r->p, "%%%s would be %s, more than any memory holds", d->name,
                            type_str(r->g->ctx, d->type));
-    return read_format(r, d->type, &d->format);
+    d->format = NULL;
+    return !parse_accept(&r->p, "as") || (d->format = parse_format(&r->p, d->type)) != NULL;
 }
 
 ValueId
 read_define(GraphParser *r, const Definition *d, ValueId v)
 {
+    graph_rename(r->g, v, d->name); /* names that other values would have got are as free */
     r->g->value.at[v].format = d->format;
     if (d->data)
         map_put(&r->data, v, MAP_PTR(d->data));
@@ -228,7 +181,6 @@ read_made(GraphParser *r, const Definitions *result)
         if (*v < first)
             return read_error(r, r->loc, "%%%s would be a second name of a value; use identity(…)",
                               *names);
-        graph_rename(g, *v, *names);
     } else {
         Sym op = parse_name(&r->p);
         if (!op || !read_operator(r, op, result->n, names, v))
@@ -267,7 +219,7 @@ check_symbols(GraphParser *r, const Values *in, const Definitions *result, const
     uint32_t known = s.n;
     for (uint32_t i = 0; n && i < n->nin + n->nout; i++)
         type_symbols(&s, n->param[i].type);
-    for (uint32_t i = 0; k && i < k->buffer.n; i++)
+    for (uint32_t i = 0; k && i < k->nin + k->nout; i++)
         /* the tensor around it has symbols too, which are known */
         type_symbols(&s, k->buffer.at[i].type);
     return s.n == known ||
@@ -310,8 +262,8 @@ read_call(GraphParser *r, Loc loc, Definitions *result)
                            k->nin, k->nout, in.n, result->n);
     if (!read_all_typed(r, result, "a kernel") || !check_symbols(r, &in, result, NULL, k))
         return false;
-    return graph_call_kernel(r->g, k, loc, origin, in.at,
-                             read_define_results(r, result->n, result->at));
+    return (r->block ? graph_call_kernel : graph_call_written_kernel)(
+        r->g, k, loc, origin, in.at, read_define_results(r, result->n, result->at));
 }
 
 /* Definitions, `=`, then a constant or a call. */

@@ -30,7 +30,7 @@ kernel_of_nest(Ctx *c, Arena *a, const Nest *n)
         buffer[i] = kernel_buffer(c, a, k, n->param[i].name, n->param[i].type,
                                   i < n->nin ? SPACE_IN : SPACE_OUT, 1);
     *part = (Part){ n, buffer };
-    kernel_take_names(c, k);
+    kernel_take_names(c, a, k);
     return k;
 }
 

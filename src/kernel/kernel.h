@@ -251,9 +251,10 @@ void tree_note(Ctx *c, Block *b, const char *text);
 
 /* A kernel prints its parts (before schedule) or its tree (after); both parse back. */
 void kernel_print(Ctx *c, Text *t, const Kernel *k, int indent);
-/* Gives its buffers the names that its text prints, where neither two buffers nor a symbol share
- * one: schedules refer to them. */
-void kernel_take_names(Ctx *c, Kernel *k);
+/* Gives its buffers, and the parameters and axes of its parts, the names that its text prints:
+ * schedules refer to them. */
+void kernel_take_names(Ctx *c, Arena *a, Kernel *k);
+#define KERNEL_MAX_COPIES (1 << 14) /* limit: of a statement that loops write out */
 Kernel *kernel_parse(Parse *p, Arena *a);
 /* Every variable bound, every buffer declared before use, indices of the right rank, types and
  * lanes agree, register indices constant after unrolling, no allocation inside a serial loop of

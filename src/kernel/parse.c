@@ -1,7 +1,6 @@
 /* parse: a kernel from its text (print.c shows the form).
  *
- * Loops, lets and buffers are numbered in the order of the text, which has only their names. An
- * undeclared name is a symbol of the model.
+ * Loops, lets and buffers are numbered in the order of the text, which has only their names.
  */
 #include "kernel/internal.h"
 #include "text/parser.h"
@@ -20,34 +19,6 @@ typedef struct {
 static bool parse_block(KernelText *t, Block *b);
 
 /* ---- buffers --------------------------------------------------------------------------------- */
-
-/* [0/14, 1, 0%14]: dimension, divisor, modulus */
-static bool
-parse_format(KernelText *t, const Format **format)
-{
-    Parse *p = t->scope.p;
-    VEC(FormatPart) part = { 0 };
-    if (!parse_expect(p, "["))
-        return false;
-    do {
-        int64_t dim, div = 1, mod = 0;
-        if (!parse_int(p, &dim) || (parse_accept(p, "/") && !parse_int(p, &div)) ||
-            (parse_accept(p, "%") && !parse_int(p, &mod)))
-            return false;
-        if (dim < 0 || dim >= TN_MAX_RANK || div < 1 || mod < 0)
-            return parse_error(p,
-                               "a format has dimension / divisor %% modulus: at most rank %d, a "
-                               "divisor of at least 1",
-                               TN_MAX_RANK);
-        if (part.n == PARSE_MAX_RANK)
-            return parse_error(p, "a format of more than %d parts", PARSE_MAX_RANK);
-        VEC_PUSH(t->arena, &part, ((FormatPart){ (uint8_t)dim, div, mod }));
-    } while (parse_accept(p, ","));
-    Format *f = NEW(t->arena, Format);
-    *f = (Format){ part.n, part.at };
-    *format = f;
-    return parse_expect(p, "]");
-}
 
 /* The larger tensor that an argument is within. */
 static const Type *
@@ -95,12 +66,8 @@ parse_buffer(KernelText *t, Space space, uint32_t *id)
         return false;
     const Type *type = parse_type_in(s, &lanes), *within = NULL;
     if (!type || (parse_accept(p, "in") && !(within = parse_within(t, type, space))) ||
-        (parse_accept(p, "as") && !parse_format(t, &format)))
+        (parse_accept(p, "as") && !(format = parse_format(p, type))))
         return false;
-    for (uint32_t i = 0; format && i < format->npart; i++)
-        if (format->part[i].dim >= type->rank)
-            return parse_error(p, "%s has rank %u, its format names dimension %u", name, type->rank,
-                               format->part[i].dim);
     kernel_buffer(p->ctx, t->arena, t->k, name, type, space, lanes);
     t->k->buffer.at[*id].format = format;
     t->k->buffer.at[*id].within = within;
@@ -392,16 +359,16 @@ parse_fact(KernelText *t, bool *more)
     return true;
 }
 
-/* The kernel's own buffers, named again in a variant's tree. */
+/* The kernel's own symbols and buffers, named again in a variant's tree. */
 static bool
-declare_arguments(KernelText *t)
+declare_again(KernelText *t, const Scope *around)
 {
     Scope *s = &t->scope;
+    for (uint32_t i = 1; i < around->entry.n; i++)
+        if (around->entry.at[i].kind == NAME_SYMBOL && !scope_declare(s, around->entry.at[i]))
+            return false;
     for (uint32_t i = 0; i < t->k->buffer.n; i++) {
         const Buffer *b = &t->k->buffer.at[i];
-        scope_symbols(s, b->type);
-        if (b->within)
-            scope_symbols(s, b->within);
         if (!scope_declare(s, (NameEntry){ .name = b->name, .kind = NAME_SLOT, .id = i }))
             return false;
         VEC_PUSH(s->scratch, &s->slot_type, buffer_type(s->p->ctx, b));
@@ -424,7 +391,7 @@ parse_variant(KernelText *t, Kernel **out)
         .arena = t->arena
     };
     bool more = true;
-    if (!declare_arguments(&own))
+    if (!declare_again(&own, &t->scope))
         return false;
     while (more && !parse_peek(p, "}")) {
         more = parse_peek(p, "schedule") || parse_peek(p, "trips") || parse_peek(p, "grain");
@@ -460,7 +427,7 @@ parse_whole(KernelText *t)
     bool more = true;
     parse_skip(p);
     Loc loc = { .file = p->file, .line = p->line, .col = (uint32_t)(p->s - p->line_start) + 1 };
-    if (!parse_expect(p, "kernel") || !(k->name = parse_name(p)) ||
+    if (!parse_expect(p, "kernel") || !(k->name = parse_name(p)) || !parse_symbols(&t->scope) ||
         !parse_arguments(t, SPACE_IN, &k->nin) || !parse_expect(p, "->") ||
         !parse_arguments(t, SPACE_OUT, &k->nout) || !parse_expect(p, "{"))
         return false;
@@ -478,6 +445,7 @@ parse_whole(KernelText *t)
         k->trips = expr_int(p->ctx, 1);
     if (!k->grain)
         k->grain = expr_int(p->ctx, 1);
+    kernel_take_names(p->ctx, t->arena, k);
     return kernel_check(p->ctx, k, DIAG_MODEL, loc);
 }
 

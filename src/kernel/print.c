@@ -66,16 +66,46 @@ take_block(SymbolSet *taken, const Block *b)
     }
 }
 
+/* Symbols of the tree, or of those of variants. */
+static void
+take_tree(SymbolSet *taken, const Kernel *k)
+{
+    expr_symbols(taken, k->trips);
+    expr_symbols(taken, k->grain);
+    take_block(taken, &k->tree);
+    for (uint32_t i = 0; i < k->nvariant; i++)
+        take_tree(taken, k->variant[i]);
+}
+
+static bool
+is_in_tree(const Buffer *b)
+{
+    return b->space == SPACE_SCRATCH || b->space == SPACE_REGISTER;
+}
+
+/* extra: the symbols that trees use and no type of an argument, by name. */
 static Printer
-printer_of(Ctx *c, Arena *scratch, const Kernel *k)
+printer_of(Ctx *c, Arena *scratch, const Kernel *k, SymbolSet *extra)
 {
     Printer p = { .ctx = c, .scratch = scratch, .nslot = k->buffer.n, .let = { .arena = scratch } };
     SymbolSet taken = { .seen.arena = scratch };
     uint8_t *lanes = NEW_ARRAY(scratch, uint8_t, k->buffer.n);
     p.slot = NEW_ARRAY(scratch, Sym, k->buffer.n);
     p.loop = NEW_ARRAY(scratch, Sym, k->nloop);
-    kernel_symbols(&taken, k);
-    take_block(&taken, &k->tree);
+    for (uint32_t i = 0; i < k->buffer.n; i++) {
+        type_symbols(&taken, is_in_tree(&k->buffer.at[i]) ? NULL : k->buffer.at[i].type);
+        type_symbols(&taken, k->buffer.at[i].within);
+    }
+    uint32_t known = taken.n;
+    for (uint32_t i = 0; i < k->buffer.n; i++)
+        type_symbols(&taken, is_in_tree(&k->buffer.at[i]) ? k->buffer.at[i].type : NULL);
+    take_tree(&taken, k);
+    symbols_sort(&taken, known);
+    *extra = (SymbolSet){ .n = taken.n - known,
+                          .at = arena_copy(scratch, taken.at + known,
+                                           (taken.n - known) * sizeof *taken.at) };
+    for (uint32_t i = 0; i < k->npart; i++)
+        nest_symbols(&taken, k->part[i].nest);
     p.taken = taken.seen;
     for (uint32_t i = 0; i < k->buffer.n; i++) {
         p.slot[i] = printer_name(&p, k->buffer.at[i].name);
@@ -86,13 +116,18 @@ printer_of(Ctx *c, Arena *scratch, const Kernel *k)
 }
 
 void
-kernel_take_names(Ctx *c, Kernel *k)
+kernel_take_names(Ctx *c, Arena *a, Kernel *k)
 {
     Arena *scratch = arena_child(c->arena);
-    Printer p = printer_of(c, scratch, k);
+    SymbolSet extra;
+    Printer p = printer_of(c, scratch, k, &extra);
+    Part *part = arena_copy(a, k->part, k->npart * sizeof *part);
 
     for (uint32_t i = 0; i < k->buffer.n; i++)
         k->buffer.at[i].name = p.slot[i];
+    for (uint32_t i = 0; i < k->npart; i++)
+        part[i].nest = nest_named(c, part[i].nest);
+    k->part = part;
     arena_free(scratch);
 }
 
@@ -334,7 +369,8 @@ static void
 print_variant(Ctx *c, Text *t, const Printer *around, const Kernel *v, int indent)
 {
     Arena *scratch = arena_child(c->arena);
-    Printer p = printer_of(c, scratch, v);
+    SymbolSet extra;
+    Printer p = printer_of(c, scratch, v, &extra);
 
     for (uint32_t i = 0; i < v->nin + v->nout; i++)
         p.slot[i] = around->slot[i];
@@ -357,10 +393,16 @@ void
 kernel_print(Ctx *c, Text *t, const Kernel *k, int indent)
 {
     Arena *scratch = arena_child(c->arena);
-    Printer p = printer_of(c, scratch, k);
+    SymbolSet extra;
+    Printer p = printer_of(c, scratch, k, &extra);
     text_indent(t, indent);
     text_add(t, "kernel ");
     text_name(t, k->name);
+    for (uint32_t i = 0; i < extra.n; i++) {
+        text_add(t, i ? ", " : "[");
+        print_word(t, extra.at[i]);
+    }
+    text_add(t, extra.n ? "]" : "");
     print_arguments(&p, t, k, 0, k->nin);
     text_add(t, " -> ");
     print_arguments(&p, t, k, k->nin, k->nout);

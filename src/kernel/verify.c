@@ -8,7 +8,7 @@
  *   5  reads and writes have the physical rank and the element type of their buffer
  *   6  inputs are not written; a register is accessed by whole elements
  *   7  a register's index is constant once loops are unrolled, and so are the bounds of unrolled
- *      loops
+ *      loops, which write out a statement at most KERNEL_MAX_COPIES times
  *   8  a parallel loop is at the top, alone but for lets
  *   9  no scratch is declared inside a serial loop
  *  10  a condition is one bool; a vector has a stride, and a limit only if it is a vector
@@ -35,6 +35,7 @@ typedef struct {
     bool *alive;        /* by buffer */
     bool need_constant; /* while visiting an index of a register */
     int serial;         /* serial loops around */
+    int64_t copies;     /* of a statement here, which unrolled loops write out */
     Arena *scratch;
 } KernelCheck;
 
@@ -179,10 +180,20 @@ check_loop(KernelCheck *k, const Tree *t, bool top)
     bool unrolled = kind == LOOP_UNROLLED;
     REQUIRE(k, 7, !unrolled || (is_constant(k, t->u.loop.begin) && is_constant(k, t->u.loop.end)),
             "unrolled loop %s has no constant bounds", t->u.loop.name);
+    int64_t begin, end, trips, around = k->copies;
+    if (unrolled && expr_const(t->u.loop.begin, &begin) && expr_const(t->u.loop.end, &end) &&
+        end > begin) {
+        bool over = __builtin_sub_overflow(end - 1, begin, &trips);
+        trips = trips / t->u.loop.step + 1;
+        k->copies = over || trips > KERNEL_MAX_COPIES / around ? 0 : around * trips;
+    }
+    REQUIRE(k, 7, k->copies > 0, "unrolled loop %s writes out its body more than %d times",
+            t->u.loop.name, KERNEL_MAX_COPIES);
     k->var[var] = unrolled ? VAR_CONSTANT : VAR_VARYING;
     k->serial += kind == LOOP_SERIAL;
     bool ok = check_block(k, &t->body, false);
     k->serial -= kind == LOOP_SERIAL;
+    k->copies = around;
     k->var[var] = VAR_UNBOUND;
     return ok;
 }
@@ -398,7 +409,7 @@ kernel_check(Ctx *c, const Kernel *k, DiagClass class, Loc loc)
 {
     Arena *scratch = arena_child(c->arena);
     KernelCheck check = {
-        .ctx = c, .k = k, .class = class, .loc = loc, .ok = true, .scratch = scratch
+        .ctx = c, .k = k, .class = class, .loc = loc, .ok = true, .copies = 1, .scratch = scratch
     };
     check.var = NEW_ARRAY(scratch, uint8_t, k->nloop);
     check.alive = NEW_ARRAY(scratch, bool, k->buffer.n);

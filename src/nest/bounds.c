@@ -5,8 +5,8 @@
  * A proof settles most accesses: by the ranges of axes, and in the arm of a select by its
  * condition. If sizes decide, as above, the region of the access gives a demand, here m + 199 <= n,
  * which is checked once when the program begins. If the region is larger than what is accessed, or
- * under a condition that proves nothing, the access itself is checked, like an index `at`. An index
- * computed from data stays unchecked: its author writes `at`.
+ * under a condition that proves nothing, or the index is computed from data, the access itself is
+ * checked, like an index `at`; one that is computed of `at`s may be proved.
  */
 #include "nest/internal.h"
 #include "nest/walk.h"
@@ -25,6 +25,7 @@ typedef struct {
     Ctx *c;
     Arena *a;
     const Nest *n;
+    const KnownSizes *known;
     Demands *demands;
     Ranges ranges;
     const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
@@ -193,17 +194,25 @@ demand_inside(BoundsQuery *q, const Spot *p, AxisSet axes)
 
 /* ---- what conditions say --------------------------------------------------------------------- */
 
+/* An integer of a comparison: an index, or computed from data; NULL: neither. */
+static const Expr *
+compared(Ctx *c, const Scalar *s)
+{
+    const Scalar *choice = NULL;
+    const Expr *e = scalar_as_expr(c, s, &choice);
+
+    return e || s->dtype != DT_I64 || s->lanes != 1 ? e : expr_computed(c, s);
+}
+
 /* Expressions that are >= 0 where the comparison holds, or where it does not. */
 static void
 facts_of(BoundsQuery *q, const Scalar *cond, bool holds, ArmFacts *f)
 {
-    const Scalar *choice = NULL;
     Ctx *c = q->c;
 
     if (cond->op < S_EQ || cond->op > S_GE)
         return;
-    const Expr *x = scalar_as_expr(c, cond->arg[0], &choice),
-               *y = x ? scalar_as_expr(c, cond->arg[1], &choice) : NULL;
+    const Expr *x = compared(c, cond->arg[0]), *y = x ? compared(c, cond->arg[1]) : NULL;
     if (!x || !y)
         return;
     const Expr *up = expr_sub(c, y, x), *down = expr_sub(c, x, y);
@@ -258,16 +267,60 @@ static bool
 is_inside(BoundsQuery *q, const ArmFacts *f, const Spot *p)
 {
     const Expr *behind = expr_sub(q->c, p->dim, p->index);
+    const Ranges axes = q->ranges;
+    VEC(Range) known = { 0 };
 
-    return is_natural(q, f, p->index, 2) && is_natural(q, f, expr_offset(q->c, behind, -1), 2);
+    if (expr_uses_kind(p->index, VAR_COMPUTED)) {
+        for (uint32_t i = 0; i < axes.n; i++)
+            VEC_PUSH(q->a, &known, axes.at[i]);
+        FOR_EACH_VARIABLE (v, p->index) { /* at(v, n) is from 0 to n - 1 */
+            const Scalar *s = v.kind == VAR_COMPUTED ? computed_scalar(v) : NULL;
+            if (s && s->op == S_AT)
+                VEC_PUSH(q->a, &known, ((Range){ v, expr_int(q->c, 0), s->u.index }));
+        }
+        q->ranges = (Ranges){ known.at, known.n };
+    }
+    bool inside =
+        is_natural(q, f, p->index, 2) && is_natural(q, f, expr_offset(q->c, behind, -1), 2);
+    q->ranges = axes;
+    return inside;
+}
+
+enum { MOST_KNOWN = 4 }; /* sizes in a row that an index is followed through; bounds work */
+
+/* Is i below the size, or below what the size is known to be; or i*min(size // 2, 1) where the size
+ * broadcasts to one that i is below? */
+static bool
+is_below(BoundsQuery *q, const Expr *i, const Expr *size, uint32_t most_steps)
+{
+    Ctx *c = q->c;
+    const Expr *one = expr_int(c, 1), *least, *most;
+
+    if (!i)
+        return false;
+    if (expr_region(c, i, q->n->naxis, q->lo, q->width, &least, &most) &&
+        expr_le(c, NULL, expr_int(c, 0), least) == YES &&
+        expr_le(c, NULL, expr_add(c, most, one), size) == YES)
+        return true;
+    const Expr *factor = expr_min(c, expr_div(c, size, expr_int(c, 2)), one),
+               *without = expr_exact_div(c, i, expr_simplify(c, NULL, factor));
+    for (uint32_t k = 0; most_steps && k < q->known->n; k++) {
+        const KnownSize *s = &q->known->at[k];
+        if (expr_eq(c, NULL, s->own, size) == YES &&
+            is_below(q, s->or_one ? without : i, s->all, most_steps - 1))
+            return true;
+    }
+    return false;
 }
 
 /* Is the index inside, by proof or by a demand? */
 static bool
 is_settled(BoundsQuery *q, const ArmFacts *f, const Spot *p, AxisSet axes)
 {
-    return expr_uses_kind(p->index, VAR_COMPUTED) || is_inside(q, f, p) ||
-           (!f && demand_inside(q, p, axes));
+    return is_inside(q, f, p) ||
+           (!expr_uses_kind(p->index, VAR_COMPUTED) &&
+            ((q->box && q->known->n && is_below(q, p->index, p->dim, MOST_KNOWN)) ||
+             (!f && demand_inside(q, p, axes))));
 }
 
 /* ---- the accesses ---------------------------------------------------------------------------- */
@@ -287,8 +340,7 @@ visit_load(const AccessVisit *v, const Scalar *s)
     map_get(&v->q->loose, MAP_PTR(s), &loose);
     for (uint32_t d = 0; d < s->u.load.rank; d++) {
         Spot p = spot_of(v->q->c, param, s->u.load.at[d], d, "read");
-        bool far = v->q->visits > MOST_VISITS && !expr_uses_kind(p.index, VAR_COMPUTED);
-        if (far || !is_settled(v->q, v->facts, &p, v->axes))
+        if (v->q->visits > MOST_VISITS || !is_settled(v->q, v->facts, &p, v->axes))
             loose |= (uint64_t)1 << d;
     }
     if (loose)
@@ -437,9 +489,9 @@ with_checks(BoundsQuery *q, const uint64_t *loose)
 }
 
 const Nest *
-nest_in_bounds(Ctx *c, Arena *a, const Nest *n, Demands *demands)
+nest_in_bounds(Ctx *c, Arena *a, const Nest *n, const KnownSizes *known, Demands *demands)
 {
-    BoundsQuery q = { .c = c, .a = a, .n = n, .demands = demands };
+    BoundsQuery q = { .c = c, .a = a, .n = n, .known = known, .demands = demands };
     AccessVisit v = { &q, NULL, ~nest_axes_of_kind(n, AXIS_REDUCE) };
     uint64_t *loose = NEW_ARRAY(a, uint64_t, n->nwrite), any = 0;
 

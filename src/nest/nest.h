@@ -128,10 +128,17 @@ typedef struct {
     const char *why;
 } Demand;
 typedef VEC(Demand) Demands;
+/* A size `own` is `all`, or if it broadcasts 1. */
+typedef struct {
+    const Expr *own, *all;
+    bool or_one;
+} KnownSize;
+typedef VEC(KnownSize) KnownSizes;
 /* A hand-written nest in which no access leaves its tensor once the added demands hold: an access
- * that neither a proof nor a demand settles is checked at run time. NULL, reported: an access is
- * outside at all sizes. */
-const Nest *nest_in_bounds(Ctx *c, Arena *a, const Nest *n, Demands *demands);
+ * that neither a proof nor a demand settles is checked at run time. known: what the graph requires
+ * anyway. NULL, reported: an access is outside at all sizes. */
+const Nest *nest_in_bounds(Ctx *c, Arena *a, const Nest *n, const KnownSizes *known,
+                           Demands *demands);
 
 /* Mapping type of one read, derived from its access map alone (doc/fusion.md, source: DNNFusion's
  * types refined so that disjoint reductions, windows and contractions differ). */

@@ -127,7 +127,7 @@ set_size(const BatchRun *run, Symbols *s, Var symbol, int64_t v)
 static bool
 set_sizes(const BatchRun *run, uint32_t n, const Binding *bind, const Symbols *from, Symbols *to)
 {
-    int64_t v[n + 1];
+    int64_t *v = NEW_ARRAY(run->a, int64_t, n);
 
     for (uint32_t i = 0; i < n; i++)
         if (!symbols_eval(run->c, from, run->n->loc, "a size", bind[i].to, &v[i]))

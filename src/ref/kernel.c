@@ -2,11 +2,11 @@
 #include "ref/internal.h"
 
 static bool
-run_parts(Ctx *c, const Kernel *k, const Symbols *s, Tensor **buffer)
+run_parts(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor **buffer)
 {
     for (uint32_t i = 0; i < k->npart; i++) {
         const Nest *n = k->part[i].nest;
-        Tensor *param[n->nin + n->nout + 1];
+        Tensor **param = NEW_ARRAY(a, Tensor *, n->nin + n->nout);
         for (uint32_t j = 0; j < n->nin + n->nout; j++)
             param[j] = buffer[k->part[i].buffer[j]];
         if (!ref_nest(c, n, s, param))
@@ -46,5 +46,5 @@ ref_kernel(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *a
             return false;
         tensor_poison(buffer[i]);
     }
-    return run_parts(c, k, s, buffer);
+    return run_parts(c, a, k, s, buffer);
 }

@@ -11,9 +11,18 @@ parts_as_they_lie(Ctx *c, Arena *a, Kernel *k, const Program *program, const cha
         const Step *s = &program->step.at[i];
         if (s->verb != VERB_lay)
             continue;
-        for (uint32_t b = 0; b < k->nin; b++)
-            if (k->buffer.at[b].name == s->subject)
-                k->buffer.at[b].format = s->format;
+        for (uint32_t b = 0; b < k->nin; b++) {
+            if (k->buffer.at[b].name != s->subject)
+                continue;
+            k->buffer.at[b].format = s->format;
+            if (!format_is_complete(s->format, k->buffer.at[b].type)) {
+                *why = arena_printf(a,
+                                    "this is no format of %s, which has rank %u: each element "
+                                    "needs a place of its own",
+                                    s->subject, k->buffer.at[b].type->rank);
+                return NULL;
+            }
+        }
     }
     Part *part = arena_copy(a, k->part, k->npart * sizeof *part);
     for (uint32_t i = 0; i < k->npart; i++)

@@ -1,5 +1,6 @@
 /* point: kernels as points, and how to find loops in them. The steps are in step_*.c. */
 #include "schedule/point.h"
+#include "text/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -165,7 +166,8 @@ bool
 name_is_free(Points *p, Sym name, Sym prefix)
 {
     const char *full = prefix ? arena_printf(p->a, "%s.%s", prefix, name) : name;
-    return !find_loop(p, p->root, full) || points_refuse(p, "the name %s is taken", full);
+    return !(find_loop(p, p->root, full) || word_is_reserved(name)) ||
+           points_refuse(p, "the name %s is taken", full);
 }
 
 bool

@@ -184,33 +184,6 @@ parse_positive(Line *l, int64_t *out)
     return parse_count(l, out) && *out > 0;
 }
 
-/* [0/14, 1, 0%14]: each item a dimension, divided, then taken modulo. */
-static const Format *
-parse_format(Line *l)
-{
-    Format *f = NEW(l->p.ctx->arena, Format);
-    FormatPart *part = NEW_ARRAY(l->p.ctx->arena, FormatPart, TN_MAX_RANK);
-    int64_t dim;
-
-    l->p.end = l->end;
-    if (!parse_accept(&l->p, "["))
-        return NULL;
-    do {
-        FormatPart *q = &part[f->npart];
-        if (f->npart == TN_MAX_RANK || !parse_int(&l->p, &dim) || dim < 0 || dim >= TN_MAX_RANK)
-            return NULL;
-        q->div = 1;
-        q->dim = (uint8_t)dim;
-        if (parse_accept(&l->p, "/") && (!parse_int(&l->p, &q->div) || q->div < 1))
-            return NULL;
-        if (parse_accept(&l->p, "%") && (!parse_int(&l->p, &q->mod) || q->mod < 1))
-            return NULL;
-        f->npart++;
-    } while (parse_accept(&l->p, ","));
-    f->part = part;
-    return parse_accept(&l->p, "]") ? f : NULL;
-}
-
 static bool
 parse_argument(Line *l, const FormWord *f, Step *s)
 {
@@ -233,10 +206,7 @@ parse_argument(Line *l, const FormWord *f, Step *s)
                parse_error(&l->p, "%s: a word such as %s is expected here", verb_name[s->verb],
                            s->verb == VERB_run ? "serial, unroll, vector or parallel"
                                                : "reg or scratch");
-    case 'F':
-        return (s->format = parse_format(l)) ||
-               parse_error(&l->p, "%s: a format such as [0/16, 1, 0%%16] is expected here",
-                           verb_name[s->verb]);
+    case 'F': l->p.end = l->end; return (s->format = parse_format(&l->p, NULL)) != NULL;
     case 'A':
         while (peek_word(l) && !(l->p.s[0] == '-' && l->p.s[1] == '>')) {
             const char *before = l->p.s;

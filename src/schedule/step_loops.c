@@ -408,6 +408,20 @@ run_registers(Points *p, const LoopNode *n)
     }
 }
 
+/* The number of copies of the longest chain of loops below n that are written out. */
+static int64_t
+copies_below(Points *p, const LoopNode *n)
+{
+    bool unrolled = n->kind == NODE_LOOP && n->iter && n->run == WORD_unroll;
+    int64_t most = 1, trips = unrolled ? known_trips(p, n->iter) : 1;
+
+    for (uint32_t i = 0; i < n->body.n; i++) {
+        int64_t below = copies_below(p, n->body.at[i]);
+        most = below > most ? below : most;
+    }
+    return mul_overflows(most, trips > 1 ? trips : 1, &most) ? INT64_MAX : most;
+}
+
 bool
 step_run(Points *p, const Step *s)
 {
@@ -437,6 +451,10 @@ step_run(Points *p, const Step *s)
                 "%s cannot be the lanes of a vector: it has to be innermost, the points of a split",
                 s->loop[i]);
         n->run = s->word;
+        if (s->word == WORD_unroll && copies_below(p, p->root) > KERNEL_MAX_COPIES)
+            return points_refuse(p, "the body of %s would be written out %lld times, at most %d do",
+                                 s->loop[i], (long long)copies_below(p, p->root),
+                                 KERNEL_MAX_COPIES);
         run_registers(p, n);
     }
     return true;

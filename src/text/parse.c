@@ -254,25 +254,25 @@ text_name(Text *t, const char *name)
     text_quoted(t, name);
 }
 
-/* Is it a reserved word where a name is expected? */
-static bool
-word_is_reserved(const char *s, size_t n)
+bool
+word_is_reserved(const char *s)
 {
-    static const char *const words[] = {
-        "let",      "in",       "for",      "list",    "scan",     "over",  "nest",
-        "reduce",   "from",     "true",     "false",   "inf",      "nan",   "at",
-        "inside",   "index",    "value",    "lanes",   "evens",    "odds",  "hsum",
-        "hmax",     "hmin",     "hprod",    "by",      "if",       "else",  "serial",
-        "parallel", "unrolled", "register", "scratch", "local",    "part",  "buffer",
-        "grain",    "note",     "as",       "kernel",  "schedule", "trips", "step",
-    };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strlen(words[i]) == n && memcmp(words[i], s, n) == 0)
+    static const char words[] =
+        " let in for scan over nest reduce true false inf nan at inside index value broadcast "
+        /* of kernels */
+        " from lanes evens odds hsum hmax hmin hprod by if else serial parallel unrolled register "
+        " scratch local part grain note as kept density kernel schedule trips step origin shared "
+        " variant ahead far "
+        /* of schedules */
+        " of exact peel guard pad unroll vector reg odd turned factored pitched lhs rhs ";
+    size_t n = strlen(s);
+    for (const char *at = words; n && (at = strstr(at, s)); at += n)
+        if (at > words && at[-1] == ' ' && at[n] == ' ')
             return true;
     for (Combiner k = COMB_SUM; k < COMB_COUNT; k++)
         if (strlen(combiner_name[k]) == n && memcmp(combiner_name[k], s, n) == 0)
             return true;
-    static const char *const lanes[] = { "load", "store", "splat", "iota" };
+    static const char *const lanes[] = { "load", "store", "stream", "splat", "iota" };
     for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++)
         if (n > strlen(lanes[i]) && memcmp(lanes[i], s, strlen(lanes[i])) == 0 &&
             isdigit((unsigned char)s[strlen(lanes[i])]))
@@ -283,8 +283,8 @@ word_is_reserved(const char *s, size_t n)
 void
 print_word(Text *t, const char *name)
 {
-    if (word_is_reserved(name, strlen(name)))
-        text_printf(t, "\"%s\"", name);
+    if (word_is_reserved(name))
+        text_quoted(t, name);
     else
         text_name(t, name);
 }

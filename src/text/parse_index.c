@@ -237,11 +237,14 @@ parse_symbol(Parse *p)
 bool
 symbol_print(Ctx *c, Text *t, Var symbol)
 {
-    Interval range = expr_symbol_get(c, symbol);
+    Interval range = expr_symbol_get(c, symbol),
+             same = expr_bounds(c, NULL, expr_simplify(c, NULL, expr_var(c, symbol)));
     SizeHints hints = expr_symbol_hints(c, symbol);
     int64_t count = expr_symbol_info(c, symbol)->size;
-    bool narrowed = range.lo != 0 || range.hi != INT64_MAX;
 
+    range.lo = same.lo > range.lo ? same.lo : range.lo; /* of what it is known to equal */
+    range.hi = same.hi < range.hi ? same.hi : range.hi;
+    bool narrowed = range.lo != 0 || range.hi != INT64_MAX;
     if (!narrowed && !hints.n && count < 0 && !expr_symbol_info(c, symbol)->alike)
         return false;
     text_add(t, "symbol ");

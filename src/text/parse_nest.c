@@ -230,19 +230,6 @@ parse_write(NestText *t)
     return true;
 }
 
-/* [s, t]: symbols that no type uses */
-static bool
-parse_symbols(NestText *t)
-{
-    Scope *s = &t->scope;
-    do {
-        Sym name = parse_name(s->p);
-        if (!name || !scope_declare(s, (NameEntry){ .name = name, .kind = NAME_SYMBOL }))
-            return false;
-    } while (parse_accept(s->p, ","));
-    return parse_expect(s->p, "]");
-}
-
 static bool
 parse_writes(NestText *t)
 {
@@ -287,7 +274,7 @@ parse_whole(NestText *t)
     parse_skip(p);
     Loc loc = { .file = p->file, .line = p->line, .col = (uint32_t)(p->s - p->line_start) + 1 };
     Sym name = parse_expect(p, "nest") ? parse_name(p) : NULL;
-    if (!name || (parse_accept(p, "[") && !parse_symbols(t)) || !parse_params(t))
+    if (!name || !parse_symbols(&t->scope) || !parse_params(t))
         return NULL;
     t->nin = t->param.n;
     if (!parse_expect(p, "->") || !parse_params(t) || !parse_expect(p, "{") || !parse_writes(t) ||

@@ -82,7 +82,8 @@ static bool
 number_operation(Scope *s, ScalarOp op, const Operand *a, uint32_t n, Operand *v)
 {
     Number x = { .f = a[0].f }, y = { .f = n > 1 ? a[1].f : 0 }, r;
-    bool whole = a[0].integer && (n < 2 || a[1].integer);
+    bool whole = a[0].integer && (n < 2 || a[1].integer),
+         of_bits = op == S_NOT || (op >= S_AND && op <= S_PAIR);
     int64_t i;
     uint32_t lanes = a[0].lanes;
     if (whole && ((op == S_ADD && !add_overflows(a[0].i, a[1].i, &i)) ||
@@ -95,11 +96,14 @@ number_operation(Scope *s, ScalarOp op, const Operand *a, uint32_t n, Operand *v
     } else if (op >= S_EQ && op <= S_GE) {
         return operand_set(
             v, number_op(op, DT_F64, x, y, y, &r) ? scalar_int(s->p->ctx, DT_BOOL, r.i) : NULL);
-    } else if (number_op(op, DT_F64, x, y, y, &r) && op != S_ISNAN && op != S_ISINF) {
+    } else if (!of_bits && number_op(op, DT_F64, x, y, y, &r) && op != S_ISNAN && op != S_ISINF) {
         *v = operand_plain(r.f);
     } else {
-        return parse_error(&s->mark, "`%s` needs a value with a type: write f32(…) around a number",
-                           scalar_op_info[op].text);
+        return parse_error(&s->mark, "`%s` needs a value with a type: write %s(…) around a number",
+                           scalar_op_info[op].text,
+                           op == S_PAIR ? "bf16"
+                           : of_bits    ? "i32"
+                                        : "f32");
     }
     v->lanes = lanes;
     return true;

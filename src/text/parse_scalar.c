@@ -247,6 +247,11 @@ call_op(Scope *s, ScalarOp op, Operand *v)
     for (uint32_t i = 0; i < n; i++)
         if ((i && !parse_expect(s->p, ",")) || !scalar_body(s, &a[i]))
             return false;
+    while ((op == S_MIN || op == S_MAX) && parse_accept(s->p, ",")) {
+        if (!operand_apply(s, op, a, n, v) || !scalar_body(s, &a[1]))
+            return false;
+        a[0] = *v;
+    }
     if (!parse_expect(s->p, ")"))
         return false;
     s->mark = before;
@@ -255,12 +260,19 @@ call_op(Scope *s, ScalarOp op, Operand *v)
                           : operand_apply(s, op, a, n, v);
 }
 
+/* index(e), or broadcast(e, e, …) */
 static bool
-call_index(Scope *s, Operand *v)
+call_index(Scope *s, bool broadcast, Operand *v)
 {
-    const Expr *e;
-    return parse_expect(s->p, "(") && (e = parse_index(s)) && parse_expect(s->p, ")") &&
-           operand_set(v, scalar_index(s->p->ctx, e));
+    const Expr *e, *next;
+    if (!parse_expect(s->p, "(") || !(e = parse_index(s)))
+        return false;
+    while (broadcast && parse_accept(s->p, ",")) {
+        if (!(next = parse_index(s)))
+            return false;
+        e = expr_broadcast(s->p->ctx, e, next);
+    }
+    return parse_expect(s->p, ")") && operand_set(v, scalar_index(s->p->ctx, e));
 }
 
 static bool
@@ -379,7 +391,9 @@ call(Scope *s, size_t n, bool *is_one, Operand *v)
     if (parse_accept(p, "inside"))
         return inside(s, v);
     if (parse_accept(p, "index"))
-        return call_index(s, v);
+        return call_index(s, false, v);
+    if (parse_accept(p, "broadcast"))
+        return call_index(s, true, v);
     if (parse_accept(p, "lanes"))
         return call_lanes(s, v);
     if (parse_accept(p, "evens"))

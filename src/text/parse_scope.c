@@ -94,14 +94,14 @@ parse_dtype(Parse *p)
 static const Type *
 parse_dims(Scope *s, DType t)
 {
-    const Expr *dim[PARSE_MAX_RANK];
+    const Expr *dim[FORMAT_MAX_PARTS];
     uint32_t rank = 0;
     Parse *p = s->p;
     if (t == DT_NONE || !parse_expect(p, "["))
         return NULL;
     while (!parse_peek(p, "]")) {
-        if (rank == PARSE_MAX_RANK) {
-            parse_error(p, "a type of more than %d dimensions", PARSE_MAX_RANK);
+        if (rank == FORMAT_MAX_PARTS) {
+            parse_error(p, "a type of more than %d dimensions", FORMAT_MAX_PARTS);
             return NULL;
         }
         dim[rank] = parse_index(s);
@@ -157,6 +157,54 @@ parse_lanes_dtype(Parse *p, uint32_t *lanes)
     }
     p->s += n;
     return t;
+}
+
+const Format *
+parse_format(Parse *p, const Type *of)
+{
+    uint32_t rank = of ? of->rank : TN_MAX_RANK, most = of ? FORMAT_MAX_PARTS : TN_MAX_RANK;
+    Arena *a = p->ctx->arena;
+    VEC(FormatPart) part = { 0 };
+
+    if (!parse_expect(p, "["))
+        return NULL;
+    while (!parse_peek(p, "]")) {
+        int64_t dim, div = 1, mod = 0;
+        if ((part.n && !parse_expect(p, ",")) || !parse_int(p, &dim) ||
+            (parse_accept(p, "/") && !parse_int(p, &div)) ||
+            (parse_accept(p, "%") && !parse_int(p, &mod)))
+            return NULL;
+        if (dim < 0 || dim >= rank || div < 1 || mod < 0 || part.n == most) {
+            parse_error(p,
+                        "a part of a format is dimension / divisor %% modulus, such as [0/16, 1, "
+                        "0%%16]: a dimension below the rank %u, positive numbers, at most %u parts",
+                        rank, most);
+            return NULL;
+        }
+        VEC_PUSH(a, &part, ((FormatPart){ (uint8_t)dim, div, mod }));
+    }
+    const Format f = { part.n, part.at };
+    if (of && !format_is_complete(&f, of)) {
+        parse_error(p,
+                    "this is no format of rank %u: each element needs a place of its own, as in "
+                    "[0/16, 1, 0%%16]",
+                    rank);
+        return NULL;
+    }
+    return parse_expect(p, "]") ? arena_copy(a, &f, sizeof f) : NULL;
+}
+
+bool
+parse_symbols(Scope *s)
+{
+    if (!parse_accept(s->p, "["))
+        return true;
+    do {
+        Sym name = parse_name(s->p);
+        if (!name || !scope_declare(s, (NameEntry){ .name = name, .kind = NAME_SYMBOL }))
+            return false;
+    } while (parse_accept(s->p, ","));
+    return parse_expect(s->p, "]");
 }
 
 const Type *

@@ -6,8 +6,6 @@
 #include "nest/walk.h"
 #include "text/text.h"
 
-#define PARSE_MAX_RANK (2 * TN_MAX_RANK + 8) /* physical dimensions of a buffer */
-
 void parse_skip(Parse *p); /* white space and comments */
 
 /* ---- parse_scope.c --------------------------------------------------------------------------- */
@@ -57,7 +55,8 @@ const NameEntry *scope_find(const Scope *s, Sym name);
 size_t parse_word(Parse *p);
 /* is ch next, after n characters and white space? */
 bool parse_followed_by(Parse *p, size_t n, char ch);
-DType parse_dtype(Parse *p); /* DT_NONE reported */
+DType parse_dtype(Parse *p);  /* DT_NONE reported */
+bool parse_symbols(Scope *s); /* [s, t], optional: symbols that no type uses */
 /* Declares its symbols. With `lanes`, f32x16[…] is a type too. */
 const Type *parse_type_in(Scope *s, uint32_t *lanes);
 
@@ -73,7 +72,7 @@ const Scalar *axes_within(Ctx *c, const AxisTable *t, AxisSet axes);
 typedef struct { /* name[index, …, */
     uint32_t slot, rank, lanes;
     const Type *type;
-    const Expr *at[PARSE_MAX_RANK];
+    const Expr *at[FORMAT_MAX_PARTS];
 } ParsedAccess;
 bool parse_access(Scope *s, ParsedAccess *to);                            /* up to the last index */
 bool parse_access_end(Scope *s, const Expr **stride, const Expr **valid); /*  by 4 if < n]  */

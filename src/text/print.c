@@ -1,7 +1,8 @@
 /* print: scalars and indices as text.
  *
  * A text has one name space: symbols, parameters or buffers, axes, loops and lets all have
- * different names; a suffix resolves a clash. A body may start with lets (print_lets.c); a value
+ * different names; a suffix resolves a clash. All but symbols are labels, so they are printed as
+ * identifiers that are no words of the texts. A body may start with lets (print_lets.c); a value
  * that has a let in scope is printed as its name.
  *
  * A number is printed bare if its neighbour gives its type (x * 2), otherwise with the type:
@@ -9,18 +10,31 @@
  */
 #include "text/printer.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+static Sym
+identifier(Printer *p, Sym like)
+{
+    Text t = { .arena = p->scratch };
+    if (!*like || isdigit((unsigned char)*like))
+        text_add(&t, "_");
+    for (const char *s = like; *s; s++)
+        text_bytes(&t, isalnum((unsigned char)*s) ? s : "_", 1);
+    return sym(p->ctx, text_str(&t));
+}
+
 Sym
 printer_name(Printer *p, Sym like)
 {
-    Sym name = like;
+    Sym plain = identifier(p, like), name = plain;
     uint64_t used;
-    for (uint32_t i = 2; map_get(&p->taken, MAP_PTR(name), &used) && used; i++)
-        name = sym_printf(p->ctx, "%s_%u", like, i);
+    for (uint32_t i = 2;
+         (map_get(&p->taken, MAP_PTR(name), &used) && used) || word_is_reserved(name); i++)
+        name = sym_printf(p->ctx, "%s_%u", plain, i);
     map_put(&p->taken, MAP_PTR(name), 1);
     return name;
 }

@@ -242,6 +242,7 @@ nest_print(Ctx *c, Text *t, const Nest *n, int indent)
     /* those that only the body uses are declared */
     uint32_t known = symbols.n;
     nest_symbols(&symbols, n);
+    symbols_sort(&symbols, known);
     text_indent(t, indent);
     text_add(t, "nest ");
     text_name(t, n->name);

@@ -38,7 +38,9 @@ typedef struct Printer {
     AxisSet bound;       /* reduction axes of the enclosing reductions */
 } Printer;
 
-Sym printer_name(Printer *p, Sym like); /* `wish`, with a suffix if it is taken */
+/* A name for a tensor, an axis, a loop or a let: an identifier, so that a schedule may name it, with
+ * a suffix if it is taken or reserved. */
+Sym printer_name(Printer *p, Sym like);
 void printer_free(Printer *p, Sym name);
 void print_index(Printer *p, Text *t, const Expr *e);
 void print_type(Printer *p, Text *t, const Type *type);

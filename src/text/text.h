@@ -12,7 +12,7 @@
 /* ---- nests ----------------------------------------------------------------------------------- */
 
 void nest_print(Ctx *c, Text *t, const Nest *n, int indent);
-/* n with the names that its text has, all different: schedules name loops by axes. */
+/* n with the names that its text has: all different, identifiers, and no words of the texts. */
 const Nest *nest_named(Ctx *c, const Nest *n);
 void scalar_print(Ctx *c, Text *t, const Nest *n, const Scalar *s); /* names from n */
 /* A cursor in a text; parsers advance it and report errors at its line and column. */
@@ -64,7 +64,11 @@ bool parse_symbol(Parse *p);
 /* The same with that word; false, and prints nothing: only the default range from 0 is known. */
 bool symbol_print(Ctx *c, Text *t, Var symbol);
 const Type *parse_type(Parse *p); /* f32[batch, 3] */
-bool parse_end(Parse *p);         /* is only white space left? */
+/* [0/14, 1, 0%14], of that type, or of any: NULL; NULL reported */
+const Format *parse_format(Parse *p, const Type *of);
+bool parse_end(Parse *p); /* is only white space left? */
+/* Is it a word of the texts of nests, kernels or schedules? */
+bool word_is_reserved(const char *s);
 /* Prints a name so that parse_name reads it back: bare if it is an identifier, else quoted. */
 void text_name(Text *t, const char *name);
 void text_quoted(Text *t, const char *text); /* as parse_string reads it */

@@ -22,6 +22,30 @@ format_same(const Format *a, const Format *b)
     return true;
 }
 
+bool
+format_is_complete(const Format *f, const Type *t)
+{
+    uint32_t used = 0;
+
+    for (uint32_t d = 0; d < t->rank; d++) {
+        int64_t reached = 1; /* 0: the last part of the dimension was seen */
+        while (reached) {
+            uint32_t p = 0;
+            while (p < f->npart && (f->part[p].dim != d || f->part[p].div != reached))
+                p++;
+            if (p == f->npart && expr_or(t->dim[d], INT64_MAX) <= reached)
+                break;
+            if (p == f->npart ||
+                (f->part[p].mod && mul_overflows(reached, f->part[p].mod, &reached)))
+                return false;
+            reached = f->part[p].mod ? reached : 0;
+            if (++used > f->npart)
+                return false;
+        }
+    }
+    return used == f->npart;
+}
+
 const Expr *
 format_extent(Ctx *c, const Format *f, const Type *t, uint32_t p)
 {
@@ -209,7 +233,7 @@ walk_begin(FormatWalk *w, const Format *f, const Type *t, int64_t *room)
 int64_t
 format_slices(const Format *f, const Type *t, int64_t *bytes)
 {
-    int64_t room[2 * f->npart];
+    int64_t room[2 * FORMAT_MAX_PARTS];
     FormatWalk w;
 
     if (!walk_begin(&w, f, t, room) || !w.count)
@@ -223,7 +247,7 @@ bool
 format_apply_slices(const Format *f, const Type *t, const void *from, void *to, int64_t first,
                     int64_t end)
 {
-    int64_t room[2 * f->npart];
+    int64_t room[2 * FORMAT_MAX_PARTS];
     FormatWalk w;
 
     if (!walk_begin(&w, f, t, room))

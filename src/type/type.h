@@ -65,12 +65,17 @@ typedef struct {
     uint8_t dim;
     int64_t div, mod;
 } FormatPart;
+#define FORMAT_MAX_PARTS (2 * TN_MAX_RANK + 8) /* limit of texts: physical dimensions */
 typedef struct Format {
     uint32_t npart;
     const FormatPart *part;
 } Format;
 
 bool format_same(const Format *a, const Format *b);
+/* Has each element of a tensor of that type a place of its own: do the parts of each dimension, from
+ * the least divisor on, take up where the one before ends? No part is needed beyond the
+ * extent. */
+bool format_is_complete(const Format *f, const Type *t);
 const Expr *format_extent(Ctx *c, const Format *f, const Type *t, uint32_t p);
 /* elements, padding included */
 const Expr *format_count(Ctx *c, const Format *f, const Type *t);

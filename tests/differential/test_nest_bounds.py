@@ -100,3 +100,24 @@ def test_sizes(compiled, tmp_path, name, sizes):
     else:
         for done in (ran, ref):
             assert wrong in done.stderr and ("nest f: " in done.stderr or "nest" not in CASES[name][2] or "0 <= i" in wrong), done.stderr
+
+
+PICK = "nest f(x: f32[m], i: i64[n]) -> (o: f32[n]) { o[k] = x[i[k] + 1] }"
+
+
+@pytest.mark.parametrize("call", ["call(%x, %i) " + PICK, "call(%x, %i) kernel f(x: f32[m], i: i64[n]) -> (o: f32[n]) { part x, i -> o " + PICK + " }"],
+                         ids=["nest", "kernel"])
+def test_indices_from_data(tmp_path, call):
+    text, made = tmp_path / "pick.tn", tmp_path / "pick.so"
+    text.write_text(f"graph @g(%x: f32[m], %i: i64[n]) -> (%r) {{\n  %r: f32[n] = {call}\n}}\n")
+    assert subprocess.run([TENON, "compile", text, "-o", made]).returncode == 0
+    np.save(tmp_path / "x.npy", np.arange(5, dtype="f4"))
+    for at, right in (([0, 3, -1], True), ([0, 4, 1], False), ([-2, 0, 1], False)):
+        np.save(tmp_path / "i.npy", np.array(at))
+        ran = subprocess.run([TENON, "run", made, "-i", f"x=@{tmp_path / 'x.npy'}", "-i", f"i=@{tmp_path / 'i.npy'}", "--output-dir", tmp_path],
+                             capture_output=True, text=True)
+        assert (ran.returncode == 0) == right, ran.stderr
+        if right:
+            np.testing.assert_array_equal(np.load(tmp_path / "r.npy"), np.array(at, dtype="f4") + 1)
+        else:
+            assert "outside of 0 <= i < 5" in ran.stderr, ran.stderr

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/internal.h"
 #include "base/threads.h"
 
 /* ---- an allocator that counts and can fail ---------------------------------------------- */
@@ -618,6 +619,66 @@ there_is_a_processor(void **state)
     assert_true(time_seconds() >= t);
 }
 
+static void
+write_file(Arena *a, const char *path, const char *text)
+{
+    Diags d = { .arena = a };
+
+    assert_true(folder_make(&d, path_folder(a, path)));
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* The root of a system of one process whose control groups are these files. */
+static const char *
+system_with(Arena *a, const char *groups, const char *const (*file)[2], int n)
+{
+    const char *root = arena_str(a, "/tmp/tenon-test-groups-XXXXXX");
+
+    assert_non_null(mkdtemp((char *)(uintptr_t)root));
+    write_file(a, path_join(a, root, "proc/self/cgroup"), groups);
+    for (int i = 0; i < n; i++)
+        write_file(a, path_join(a, root, arena_printf(a, "sys/fs/cgroup/%s", file[i][0])),
+                   file[i][1]);
+    return root;
+}
+
+static void
+control_groups_limit(void **state)
+{
+    static const char *const old[][2] = {
+        { "memory/memory.limit_in_bytes", "9223372036854771712\n" },
+        { "memory/a/memory.limit_in_bytes", "3000000\n" },
+        { "memory/a/b/memory.limit_in_bytes", "4000000\n" },
+        { "cpu,cpuacct/a/cpu.cfs_quota_us", "250000\n" },
+        { "cpu,cpuacct/a/cpu.cfs_period_us", "100000\n" },
+    };
+    static const char *const new[][2] = {
+        { "s/memory.max", "max\n" },
+        { "s/t/memory.max", "5000000\n" },
+        { "s/cpu.max", "50000 100000\n" },
+        { "s/t/cpu.max", "max 100000\n" },
+    };
+    Arena *a = arena_new(NULL, NULL);
+    (void)state;
+
+    const char *one = system_with(a, "9:pids:/\n4:memory:/a/b\n2:cpu,cpuacct:/a\n", old, 5),
+               *two = system_with(a, "0::/s/t\n", new, 4),
+               *none = system_with(a, "0::/elsewhere\n", NULL, 0);
+    assert_int_equal(cgroup_memory(one), 3000000);
+    assert_int_equal(cgroup_cpus(one), 2);
+    assert_int_equal(cgroup_memory(two), 5000000);
+    assert_int_equal(cgroup_cpus(two), 1);
+    assert_int_equal(cgroup_memory(none), INT64_MAX);
+    assert_int_equal(cgroup_cpus(none), INT64_MAX);
+    assert_int_equal(cgroup_memory("/nowhere"), INT64_MAX);
+    assert_true(memory_size() <= cgroup_memory(""));
+    assert_int_equal(system(arena_printf(a, "rm -r %s %s %s", one, two, none)), 0);
+    arena_free(a);
+}
+
 static bool
 asked(void *user)
 {
@@ -677,6 +738,7 @@ main(void)
         cmocka_unit_test(unreadable_files_are_named),
         cmocka_unit_test(paths_and_folders),
         cmocka_unit_test(there_is_a_processor),
+        cmocka_unit_test(control_groups_limit),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

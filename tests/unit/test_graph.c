@@ -259,7 +259,8 @@ test_mistakes_in_text(void **state)
           "a loop with 2 carried values has 3 inputs" },
         { "graph @g(%x: f32[4]) -> (%x) { require 3 == 4 \"no\" }", "cannot hold" },
         { "graph @g(%x: f32[n]) -> (%x) { require n == 4 or none is 1 \"no\" }", "expected `the`" },
-        { "graph @g(%x: f32[4]) -> (%x) { %y: f32[4] as [7] = relu(%x) }", "names dimension 7" },
+        { "graph @g(%x: f32[4]) -> (%x) { %y: f32[4] as [7] = relu(%x) }",
+          "a dimension below the rank 1" },
         { "graph @g(%x: f32[4]", "expected `,`" },
         { "", "expected `graph`" },
     };

@@ -288,6 +288,14 @@ static const Refusal refusals[] = {
       "there is no loop h; there are i, j, q" },
     { "parts of a format", EXACT_MATMUL, "lay x as [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]",
       "its text does not parse" },
+    { "dimension of a format", EXACT_MATMUL, "lay x as [0, 7]",
+      "this is no format of x, which has rank 2" },
+    { "incomplete format", EXACT_MATMUL, "lay x as [0, 1/8]", "this is no format of x" },
+    { "places shared", EXACT_MATMUL, "lay x as [0, 1, 0]", "this is no format of x" },
+    { "copies", "nest f(x: f32[9]) -> (o: f32[9]) { o[i] = x[i] }",
+      "split i by 1000000 -> a b pad, run b unroll", "would be written out 1000000 times" },
+    { "copies of copies", "nest f(x: f32[1000000]) -> (o: f32[1000000]) { o[i] = x[i] }",
+      "split i by 100 -> a b, run b a unroll", "would be written out 1000000 times" },
     { "not exact", EXACT_MATMUL, "split i by 4 -> a b exact",
       "i is not known to be a multiple of 4" },
     /* 2^64 + 3 * 2^32 trips: what is left of them in 64 bits is a multiple of 3. */
@@ -479,6 +487,57 @@ programs_print_as_they_parse(void **state)
     arena_free(a);
 }
 
+/* The number of programs for a nest in whose text `@` is this name, quoted. */
+static uint32_t
+programs_with(const char *nest, const char *name)
+{
+    Arena *a = arena_new(NULL, NULL);
+    Text t = { .arena = a };
+    Ctx c;
+    Machine m;
+
+    ctx_init(&c, a);
+    assert_true(machine_find(&c, "x86-64-v3", &m));
+    for (const char *s = nest; *s; s++)
+        if (*s == '@')
+            text_quoted(&t, name);
+        else
+            text_bytes(&t, s, 1);
+    Kernel *k = kernel_of(&c, a, parse_nest(&c, a, text_str(&t)));
+    Choices all = schedule_choices(&c, a, k, &m, NULL, false, NULL);
+    uint32_t n = all.n;
+    print_diags(a, &c);
+    assert_int_equal(c.diags.list.n, 0);
+    arena_free(a);
+    return n;
+}
+
+static void
+any_name_may_be_scheduled(void **state)
+{
+    static const char *const nest[] = {
+        "nest t(x: f32[m, 64], w: f32[64, 96]) -> (o: f32[m, 96]) { o[@, j] = sum k: x[@, k] * "
+        "w[k, j] }",
+        "nest t(x: f32[m, 64], w: f32[64, 96]) -> (o: f32[m, 96]) { o[i, j] = sum @: x[i, @] * "
+        "w[@, j] }",
+        "nest t(x: f32[m, 64], @: f32[64, 96]) -> (o: f32[m, 96]) { o[i, j] = sum k: x[i, k] * "
+        "@[k, j] }",
+        "nest t(x: f32[m, 64], w: f32[64, 96]) -> (@: f32[m, 96]) { @[i, j] = sum k: x[i, k] * "
+        "w[k, j] }",
+    };
+    static const char *const odd[] = { "all", "at", "by", "as",  "of",  "over", "->", "rhs",
+                                       "1",   "",   "}",  "a;b", "a b", "a.b",  "\n", "[" };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof nest / sizeof *nest; i++) {
+        uint32_t usual = programs_with(nest[i], "usual");
+        for (size_t k = 0; k < sizeof odd / sizeof *odd; k++)
+            assert_int_equal(programs_with(nest[i], odd[k]), usual);
+        for (Word w = WORD_none + 1; w < WORD_COUNT; w++)
+            assert_int_equal(programs_with(nest[i], word_name[w]), usual);
+    }
+}
+
 /* Tiles, orders of outputs, blocks of a sum in order and holds that go on leave the order of a sum as
  * it is; results of lanes, sums in another order and factors left out do not. */
 static void
@@ -531,10 +590,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_order_of_sums_is_told),
-        cmocka_unit_test(programs_compute_the_nest),
-        cmocka_unit_test(wrong_steps_are_refused),
-        cmocka_unit_test(programs_print_as_they_parse),
+        cmocka_unit_test(the_order_of_sums_is_told), cmocka_unit_test(programs_compute_the_nest),
+        cmocka_unit_test(wrong_steps_are_refused),   cmocka_unit_test(programs_print_as_they_parse),
+        cmocka_unit_test(any_name_may_be_scheduled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
