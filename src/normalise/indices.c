@@ -255,6 +255,21 @@ inputs_of(const Forms *f, const Node *n)
     return in;
 }
 
+/* Would an index from data disappear that is checked where it is used, since the form does not vary
+ * along its dimension? */
+static bool
+loses_check(Ctx *c, const Nest *n, uint32_t slot, const Nest *form)
+{
+    AxisSet used = form->write[0].value->axes;
+
+    for (uint32_t w = 0; w < n->nwrite; w++)
+        FOR_EACH_SCALAR (load, scalar_loads(c, n->write[w].value))
+            for (uint32_t d = 0; load->u.load.slot == slot && d < load->u.load.rank; d++)
+                if (!(used >> d & 1) && expr_uses_kind(load->u.load.at[d], VAR_COMPUTED))
+                    return true;
+    return false;
+}
+
 /* The node's nest with the forms of its inputs inlined, and numbers and views if requested; and its
  * inputs then. */
 static const Nest *
@@ -269,7 +284,9 @@ with_forms(Forms *f, const Node *node, bool numbers, bool views, Input *in)
             form = f->view[v];
         if (v && !form.nest && numbers)
             form.nest = form_of_number(f->c, &f->from->value.at[v]);
-        const Nest *with = form.nest ? nest_inline(f->c, n, slot, form.nest, 0) : NULL;
+        bool keeps =
+            form.nest && (f->form[v].nest == NULL || !loses_check(f->c, n, slot, form.nest));
+        const Nest *with = keeps ? nest_inline(f->c, n, slot, form.nest, 0) : NULL;
         if (!with) {
             slot++;
             continue;

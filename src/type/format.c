@@ -27,11 +27,14 @@ format_is_complete(const Format *f, const Type *t)
 {
     uint32_t used = 0;
 
+    for (uint32_t p = 0; p < f->npart; p++)
+        used += f->part[p].mod == 1; /* of one point: it decides nothing */
     for (uint32_t d = 0; d < t->rank; d++) {
         int64_t reached = 1; /* 0: the last part of the dimension was seen */
         while (reached) {
             uint32_t p = 0;
-            while (p < f->npart && (f->part[p].dim != d || f->part[p].div != reached))
+            while (p < f->npart &&
+                   (f->part[p].dim != d || f->part[p].div != reached || f->part[p].mod == 1))
                 p++;
             if (p == f->npart && expr_or(t->dim[d], INT64_MAX) <= reached)
                 break;
