@@ -195,8 +195,10 @@ price_move(BlockCode *k, const MemRef *a, DType t, uint32_t lanes, bool store, d
         part_units = pieces < part_units ? pieces : part_units;
     }
     part_units = part_units < 1 ? 1 : part_units;
-    /* a number, alone or in all lanes: loads of less than a vector may be faster */
-    double number = store ? 1 : m->load_per_cycle / m->splat_per_cycle;
+    /* A number that one instruction reads to all lanes may be faster than a vector. Two that read it
+     * find it in a register, which a load of its own fills. */
+    bool operand = !store && all_copies(k) <= n;
+    double number = operand ? m->load_per_cycle / m->splat_per_cycle : 1;
     k->bytes += n * bytes * a->valid;
     if (lanes == 1 || a->lane_stride == 0) {
         k->uops += n;

@@ -284,9 +284,9 @@ with_forms(Forms *f, const Node *node, bool numbers, bool views, Input *in)
             form = f->view[v];
         if (v && !form.nest && numbers)
             form.nest = form_of_number(f->c, &f->from->value.at[v]);
-        bool keeps =
-            form.nest && (f->form[v].nest == NULL || !loses_check(f->c, n, slot, form.nest));
-        const Nest *with = keeps ? nest_inline(f->c, n, slot, form.nest, 0) : NULL;
+        if (form.nest && f->from->value.at[v].data && loses_check(f->c, n, slot, form.nest))
+            form.nest = NULL;
+        const Nest *with = form.nest ? nest_inline(f->c, n, slot, form.nest, 0) : NULL;
         if (!with) {
             slot++;
             continue;

@@ -519,7 +519,8 @@ step_cycles(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, doubl
 {
     double columns = (double)((rows > 2 ? 1 : rows) * vectors) * column_loads;
     double fma = (double)(rows * vectors) / m->fma_per_cycle,
-           loads = (double)rows / m->splat_per_cycle + columns / m->load_per_cycle;
+           splats = vectors == 1 ? m->splat_per_cycle : m->load_per_cycle,
+           loads = (double)rows / splats + columns / m->load_per_cycle;
     double most = machine_together(fma, loads, 2);
     double down = nrows < 0 ? 1.0 / (double)rows : (double)((nrows + rows - 1) / rows);
     double across = ncols < 0 ? 1.0 / (double)(vectors * lanes)
