@@ -160,7 +160,7 @@ static bool
 find_omit(Points *p, Omit *o)
 {
     const LoopNode *n = o->at_loop;
-    Sym name = p->iter.at[n->iter].name;
+    Sym name = n->iter ? p->iter.at[n->iter].name : "all";
     const Online *online = online_of(p, n);
 
     o->table = NULL;
