@@ -169,8 +169,8 @@ is_band(Arena *a, const Value *v, Band *band)
             return false;
     }
     *band = (Band){ .inside = x, .outside = y };
-    if (x == y) /* everywhere the same */
-        return rows > 1 && n > 1;
+    if (x == y) /* a mask that hides nothing, or everything */
+        return rows > 1 && n > 1 && (t->dtype == DT_BOOL || x == 0);
     int64_t *begin = NEW_ARRAY(a, int64_t, rows), *end = NEW_ARRAY(a, int64_t, rows);
     for (int turn = 0; turn < 2 && rows > 1 && n > 1; turn++) {
         double inside = turn ? y : x;
