@@ -37,10 +37,11 @@ static bool
 recognise(Channels *k)
 {
     const Scalar *read = window_read(k->l, k->reduce, MAX_WRITTEN_OUT, &k->sums, &k->channel);
-    AxisSet lanes = (AxisSet)1 << k->channel;
 
-    if (!read ||
-        !input_tile_recognise(k->l, read,
+    if (!read)
+        return false;
+    AxisSet lanes = (AxisSet)1 << k->channel;
+    if (!input_tile_recognise(k->l, read,
                               (InputTileAxes){ .sum = k->reduce->u.reduce.axes, .inner = lanes },
                               &k->image) ||
         k->image.nouter || k->image.ninner != 1)
