@@ -53,8 +53,10 @@ bool need_input(Call *k, uint32_t i);
 /* sets output 0 to v; false if v is 0 */
 bool finish(Call *k, ValueId v);
 /* Reports what Tenon does not have, or what is wrong with the model; false. */
-bool call_refuse(Call *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
-bool call_wrong(Call *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define call_refuse(k, ...) call_report(k, DIAG_UNSUPPORTED, __VA_ARGS__)
+#define call_wrong(k, ...) call_report(k, DIAG_MODEL, __VA_ARGS__)
+bool call_report(Call *k, DiagClass class, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* An operator of Tenon at the place of k's node; attributes are copied. */
 OpNode call_node(const Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
                  const ValueId *in);

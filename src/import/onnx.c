@@ -507,35 +507,16 @@ read_initializers(Model *m)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static bool
-report(Call *k, DiagClass class, const char *format, va_list args)
+bool
+call_report(Call *k, DiagClass class, const char *format, ...)
 {
     Text t = { .arena = k->m->arena };
+    va_list args;
 
+    va_start(args, format);
     text_vprintf(&t, format, args);
+    va_end(args);
     return diag_error(&k->m->c->diags, class, k->loc, "%s", text_str(&t));
-}
-
-bool
-call_refuse(Call *k, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    report(k, DIAG_UNSUPPORTED, format, args);
-    va_end(args);
-    return false;
-}
-
-bool
-call_wrong(Call *k, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    report(k, DIAG_MODEL, format, args);
-    va_end(args);
-    return false;
 }
 
 void
