@@ -99,19 +99,16 @@ table_of_reader(Points *p, const PartRead *read, uint32_t buffer, const Omit *o)
     Binding bind[TN_MAX_RANK];
     uint32_t n = 0, dim = NO_SLOT;
     AxisSet bound = 0;
-    Var v;
 
     for (uint32_t d = 0; d < load->u.load.rank; d++) {
-        if (expr_is_var(w->at[d], &v) && v.id == o->axis)
-            dim = d;
-        if (expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS) {
-            bind[n++] = (Binding){ v, w->at[d] };
-            bound |= (AxisSet)1 << v.id;
-        }
+        uint32_t axis = axis_of(load->u.load.at[d]);
+        dim = axis_of(w->at[d]) == o->axis ? d : dim;
+        if (axis != NO_SLOT)
+            bind[n++] = (Binding){ { VAR_AXIS, axis }, w->at[d] };
+        bound |= axis_bit(load->u.load.at[d]);
     }
-    const Omit *mine = dim != NO_SLOT && expr_is_var(load->u.load.at[dim], &v)
-                           ? omit_along(p, read->part, (uint32_t)v.id, o)
-                           : NULL;
+    const Omit *mine =
+        dim != NO_SLOT ? omit_along(p, read->part, axis_of(load->u.load.at[dim]), o) : NULL;
     if (!mine || mine->table->axes & ~bound ||
         !reads_inside(p, p->root, read->part, buffer, mine->at_loop)) {
         points_refuse(p, "%s reads what %s makes, and omits other blocks of it, or none",
