@@ -13,7 +13,7 @@
 
 /* Limits of the choice among candidates: a cluster that meets one is solved greedily, and the
  * certificate says so. */
-#define MOST_STEPS 200000         /* states of candidates that share groups: 20 ms */
+#define MOST_STEPS 1000000        /* candidates looked at among those that share groups: 20 ms */
 #define MOST_CYCLES 256           /* each needs about ten orders of all groups */
 #define WISHED ((int64_t)1 << 51) /* exceeds all other gains [picoseconds]: twice MOST_SECONDS */
 /* bounds sums of picoseconds: longer times count as this */
