@@ -126,8 +126,8 @@ solve(Formats *f, Text *remarks)
         if (!r.exact)
             text_printf(remarks,
                         "; the exact search would need a table of %.3g entries, %u are the limit: "
-                        "a beam of %d chose instead\n",
-                        (double)r.widest, FORMAT_MAX_TABLE, FORMAT_BEAM);
+                        "the rest was improved one value at a time\n",
+                        (double)r.widest, FORMAT_MAX_TABLE);
         take_if_less(f, &found, plain);
         take_if_less(f, &found, last);
         take_if_less(f, &found, greedy);
