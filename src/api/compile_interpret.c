@@ -136,28 +136,22 @@ begin_states(const Graph *g, Arena *a, const CallerPorts *p, Tensor *x)
     return true;
 }
 
-typedef struct {
-    const DriverOptions *o;
-} Reporter;
-
 static void
 on_node(void *user, uint32_t done, uint32_t total)
 {
-    const Reporter *r = user;
+    const TnCompileOptions *o = user;
 
-    r->o->progress(r->o->user, "nodes interpreted", done, total);
+    o->progress(o->user, "nodes interpreted", done, total);
 }
 
 static bool
-interpret(TnContext *ctx, const ApiCall *call, const char *path, const TnCompileOptions *options,
-          const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
+interpret(TnContext *ctx, ApiCall *call, const char *path, const TnTensor *in, int32_t nin,
+          TnTensor *out, int32_t nout)
 {
     Arena *a = call->arena;
-    DriverOptions o;
+    TnCompileOptions *o = &call->options;
+    Graph *g = CALL_CHECK_OPTIONS(ctx, call) ? driver_load(&ctx->c, a, path, o) : NULL;
 
-    if (!compile_options(ctx, call, options, &o))
-        return false;
-    Graph *g = driver_load(&ctx->c, a, path, &o);
     if (!g)
         return false;
     CallerPorts p = caller_ports(g, a);
@@ -177,9 +171,8 @@ interpret(TnContext *ctx, const ApiCall *call, const char *path, const TnCompile
         if (!TN_CHECK_SIZE(ctx, TnTensor, tensor_at(out, i)))
             return false;
     Symbols symbols = { 0 };
-    Reporter reporter = { &o };
     if (!begin_states(g, a, &p, x) || !ref_bind_inputs(g, x, &symbols) ||
-        !ref_graph(g, a, &symbols, x, y, o.progress ? on_node : NULL, &reporter))
+        !ref_graph(g, a, &symbols, x, y, o->progress ? on_node : NULL, o))
         return false;
     for (int32_t i = 0; i < nout; i++)
         if (!give_output(ctx, call->keep, path, &g->value.at[g->output.at[p.out[i]]], &y[p.out[i]],
@@ -194,7 +187,7 @@ interpret_in(TnContext *ctx, ApiCall *call, const char *model_path, const TnComp
 {
     CALL_ENTER(ctx, call);
     call_begin(ctx, call, o);
-    return call_end(ctx, call, interpret(ctx, call, model_path, o, in, nin, out, nout));
+    return call_end(ctx, call, interpret(ctx, call, model_path, in, nin, out, nout));
 }
 
 TnStatus

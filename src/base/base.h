@@ -177,6 +177,9 @@ typedef struct {
  * The text says what is wrong, with the numbers, then what to do. No newline at its end. */
 bool diag_error(Diags *d, DiagClass class, Loc loc, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+bool diag_verror(Diags *d, DiagClass class, Loc loc, const char *format, va_list args);
+/* The same for what a caller or an option says: DIAG_USAGE, at no place. */
+bool diag_usage(Diags *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void diag_note(Diags *d, Loc loc, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* "file:line:col: error: text" or "file: node …: error: text" */
 void diag_print(Text *out, const Diag *d);

@@ -303,13 +303,13 @@ link_library(Job *j, const char *path)
 {
     uint32_t n = j->sources.function.n, nunit = 0;
     BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 1);
-    BuildOptions o = j->o->build;
+    BuildOptions o = j->set->build;
     const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w", emit_c_flags()),
                *target = j->machine.flags;
 
     o.progress = on_unit;
     o.progress_user = j;
-    o.library = j->o->import.library;
+    o.library = j->set->import.library;
     o.memory_bytes = j->o->max_memory_bytes;
     if (!library_link(j, &o.link))
         return false;

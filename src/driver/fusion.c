@@ -145,7 +145,7 @@ make_plan(Job *j, const Graph *g, const FuseRequest *request, FuseCertificate *k
 
     fusion_mode(j->o->fuse, &mode);
     FusePlan p = fuse_plan(g, j->arena, &j->machine, mode, request, known);
-    if (mode == FUSE_DP && j->o->schedule != SCHEDULE_PLAIN) {
+    if (mode == FUSE_DP && !j->o->plain_schedule) {
         Prices prices = choose_prices(j);
         domains_begin(&prices);
         choose_note(&prices);

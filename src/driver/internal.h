@@ -39,10 +39,21 @@ typedef struct {
     const char *host; /* the host program */
 } Sources;
 
+/* The options of a call with their defaults, and as import and build want them. (options.c) */
+typedef struct {
+    TnCompileOptions o;
+    ImportOptions import;
+    BuildOptions build;
+    /* matrix multiplications by the system's CBLAS: "blas" if that is faster, "blas=always"; NULL:
+     * none */
+    const char *blas;
+} Settings;
+
 typedef struct {
     Ctx *ctx;
     Arena *arena;
-    const DriverOptions *o;
+    const Settings *set;
+    const TnCompileOptions *o; /* of the settings */
     const char *model_path, *out_path;
     Bytes file;  /* the model, memory-mapped */
     Writer *out; /* NULL: no output */
@@ -201,7 +212,8 @@ bool segment_append(Job *j, Bytes linked, uint64_t head_bytes, uint64_t bytes, B
 
 /* ---- options.c: the environment, which only this file reads ---- */
 
-DriverOptions options_resolve(Arena *a, const DriverOptions *o);
+/* false, reported: an option has no possible value */
+bool options_resolve(Ctx *c, Arena *a, const TnCompileOptions *given, Settings *out);
 
 /* ---- formats.c: layouts ---- */
 

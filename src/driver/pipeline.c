@@ -30,7 +30,7 @@ is_library(Bytes file)
 static bool
 parse_text(Job *j)
 {
-    const ImportOptions *o = &j->o->import;
+    const ImportOptions *o = &j->set->import;
     Diags *d = &j->ctx->diags;
     Loc loc = { .file = j->model_path };
 
@@ -88,15 +88,15 @@ read_model(Job *j)
     Ctx *c = j->ctx;
 
     c->library = NULL;
-    if (!no_library(j) || (j->o->import.library && !library_open(c, j->o->import.library)))
+    if (!no_library(j) || (j->set->import.library && !library_open(c, j->set->import.library)))
         return false;
     if (import_is_onnx(j->file)) {
-        ImportOptions o = j->o->import;
+        ImportOptions o = j->set->import;
         o.is_state = states_named;
         o.user = j;
         return replace_graph(j, import_onnx(c, j->arena, j->model_path, j->file, &o));
     }
-    if (j->o->import.ndim || j->o->import.nshape)
+    if (j->set->import.ndim || j->set->import.nshape)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
                           "dimensions (--dim, --shape) can be fixed in ONNX models only; in "
                           "Tenon's text write the numbers into the types");
@@ -240,7 +240,7 @@ normalise(void *user, const Graph *g)
 static bool
 stage_masks(Job *j)
 {
-    return j->ctx->exact || j->o->schedule == SCHEDULE_PLAIN || map_graph(j, normalise_block_masks);
+    return j->ctx->exact || j->o->plain_schedule || map_graph(j, normalise_block_masks);
 }
 
 /* Normalisation after masks are final. */
@@ -342,7 +342,8 @@ schedule_once(Job *j, KnownKernels *known, Kernel *k)
     before.variant = variant;
     map_put(&known->at, hash, known->list.n);
     VEC_PUSH(j->arena, &known->list, ((Scheduled){ before, k }));
-    return schedule_kernel(j->ctx, j->arena, k, &j->machine, j->o->schedule);
+    return schedule_kernel(j->ctx, j->arena, k, &j->machine,
+                           j->o->plain_schedule ? SCHEDULE_PLAIN : SCHEDULE_BEST);
 }
 
 static bool
@@ -546,7 +547,7 @@ is_identifier(const char *s)
 static bool
 check_options(Job *j)
 {
-    const DriverOptions *o = j->o;
+    const TnCompileOptions *o = j->o;
 
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
@@ -674,17 +675,21 @@ open_files(Job *j)
 
 bool
 driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_path,
-               const DriverOptions *given, DriverReport *report)
+               const TnCompileOptions *given, DriverReport *report)
 {
-    DriverOptions o = options_resolve(arena, given);
+    Settings set;
+    const TnCompileOptions *o = &set.o;
     Job *j = NEW(arena, Job);
     StageTimes times = { .text.arena = arena };
     double start = time_seconds();
 
     *report = (DriverReport){ 0 };
+    if (!options_resolve(c, arena, given, &set))
+        return false;
     *j = (Job){ .ctx = c,
                 .arena = arena,
-                .o = &o,
+                .set = &set,
+                .o = o,
                 .model_path = model_path,
                 .out_path = out_path,
                 .report = report,
@@ -693,31 +698,32 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
     if (!check_options(j) || !open_files(j))
         return false;
     j->explained.arena = arena;
-    if (o.time && o.print)
+    if (o->time && o->print)
         expr_watch(c);
-    if (o.page && !o.explain)
+    if (o->page && !o->explain)
         j->page = page_new(c, arena, path_name(model_path));
-    if (j->page && o.page_profile && !page_profile(j->page, o.page_profile))
+    if (j->page && o->page_profile && !page_profile(j->page, o->page_profile))
         return false;
     Dump *dump = dump_new(j);
     if (!dump || !run_stages(j, dump, &times))
         return false;
     report->seconds = time_seconds() - start;
-    if (o.time && o.print) {
+    if (o->time && o->print) {
         text_printf(&times.text, "%-10s %8.3f s\n", "all", report->seconds);
         tell_open(j, &times);
-        o.print(o.user, text_str(&times.text));
+        o->print(o->user, text_str(&times.text));
     }
     return true;
 }
 
 Graph *
-driver_load(Ctx *c, Arena *arena, const char *model_path, const DriverOptions *given)
+driver_load(Ctx *c, Arena *arena, const char *model_path, const TnCompileOptions *given)
 {
-    DriverOptions o = options_resolve(arena, given);
-    Job j = { .ctx = c, .arena = arena, .o = &o, .model_path = model_path };
+    Settings set;
+    Job j = { .ctx = c, .arena = arena, .set = &set, .o = &set.o, .model_path = model_path };
 
-    if (!file_map(arena, &c->diags, model_path, &j.file) || !stage_import(&j))
+    if (!options_resolve(c, arena, given, &set) ||
+        !file_map(arena, &c->diags, model_path, &j.file) || !stage_import(&j))
         return NULL;
     return graph_verify(j.graph) ? j.graph : NULL;
 }

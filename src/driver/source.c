@@ -185,7 +185,7 @@ source_host(Job *j, bool single_file, const void *embed_weights)
         .prefix = j->o->prefix,
         .single = j->single,
         .embed_weights = embed_weights,
-        .state_rows = j->o->state_rows,
+        .state_rows = j->o->state_capacity,
         .max_trips = j->o->max_trips,
         .max_calls = j->o->max_calls,
         .input_format = port_formats(j, false),
