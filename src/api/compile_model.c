@@ -10,7 +10,7 @@ compile(TnContext *ctx, const ApiCall *call, const char *model_path, const char 
     DriverReport made;
 
     if (!model_path)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "no model file was named");
+        return diag_usage(&ctx->c.diags, "no model file was named");
     if ((report && !TN_CHECK_SIZE(ctx, TnCompileReport, report)) ||
         !CALL_CHECK_OPTIONS(ctx, call) ||
         !driver_compile(&ctx->c, call->arena, model_path, out_path, &call->options, &made))

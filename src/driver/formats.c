@@ -7,10 +7,7 @@
  */
 #include "driver/internal.h"
 
-#include <ctype.h>
 #include <string.h>
-
-static const Loc nowhere;
 
 bool
 formats_how(const char *text, FormatHow *how)
@@ -28,29 +25,13 @@ formats_how(const char *text, FormatHow *how)
 bool
 formats_known(Job *j)
 {
-    static const struct {
-        const char *how, *instead;
-    } removed[] = {
-        { "greedy", "search finds orders that take no longer" },
-        { "chain", "search finds orders that take no longer" },
-        { "nchw", "none is the same" },
-        { "nchwc",
-          "values between kernels have orders of dimensions, no blocks; give search or nhwc" },
-        { "layouts", "values between kernels have orders of dimensions, no blocks; give search" },
-    };
-    const char *text = j->o->formats;
     FormatHow how;
 
-    if (formats_how(text, &how))
-        return true;
-    for (uint32_t i = 0; i < sizeof removed / sizeof *removed; i++)
-        if (!strcmp(text, removed[i].how))
-            return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "--formats %s: removed: %s",
-                              text, removed[i].instead);
-    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere,
+    return formats_how(j->o->formats, &how) ||
+           diag_usage(&j->ctx->diags,
                       "--formats: \"%s\" is not known. Give search (the orders of dimensions of "
                       "least predicted time), nhwc or none",
-                      text);
+                      j->o->formats);
 }
 
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
@@ -82,15 +63,11 @@ port_type(const Graph *g, const char *name)
 static bool
 bad_order(Job *j, const char *option, const TnOrder *o, const Type *type)
 {
-    bool more = strpbrk(o->order, "+/%") ||
-                (isalpha((unsigned char)*o->order) && strpbrk(o->order, "0123456789"));
-
-    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere,
-                      "%s %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions%s. Give one "
+    return diag_usage(&j->ctx->diags,
+                      "%s %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions. Give one "
                       "such as %s",
                       option, o->value, o->order, o->value, type_str(j->ctx, type), o->order,
-                      type->rank, more ? "; blocks and room around values are removed" : "",
-                      order_examples(type->rank));
+                      type->rank, order_examples(type->rank));
 }
 
 /* Remembers the pins of a text: fusion may inline a pinned value, which must be reported. */
@@ -119,7 +96,7 @@ formats_ports(Job *j)
             Text names = { .arena = j->arena };
             list_names(&names, j->graph, "its inputs are", j->graph->input.at, j->graph->input.n);
             list_names(&names, j->graph, ", its outputs", j->graph->output.at, j->graph->output.n);
-            return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere,
+            return diag_usage(&j->ctx->diags,
                               "--io-format %s=%s: the model has no input or output %s; %s",
                               o->value, o->order, o->value, text_str(&names));
         }
@@ -176,8 +153,8 @@ some_values(Job *j, const GraphList *all)
 static bool
 not_in_memory(Job *j, const GraphList *all, const char *what)
 {
-    return diag_error(
-        &j->ctx->diags, DIAG_USAGE, nowhere,
+    return diag_usage(
+        &j->ctx->diags,
         "%s: no value of that name is in memory; what is computed inside of a kernel has no place "
         "(--fuse none gives it one). Kernels make %s",
         what, some_values(j, all));

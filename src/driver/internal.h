@@ -91,6 +91,11 @@ typedef struct {
 
 /* ---- pipeline.c ---- */
 
+/* diag_error and diag_note at the model's path */
+bool model_error(const Job *j, DiagClass class, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void model_note(const Job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 typedef enum { SHOWS_GRAPH, SHOWS_PLAN, SHOWS_SOURCE, SHOWS_REPORT } Shows;
 typedef struct {
     const char *name;
@@ -183,9 +188,6 @@ bool source_functions(Job *j, Text *t); /* all functions, with comments for a re
 /* Everything in one file that people can read and ship. weights_name: the file beside it, or NULL
  * if embedded. */
 bool source_single_file(Job *j, Text *t, const char *weights_name);
-/* Text of the model inside of a C comment: escaped so that it neither ends the comment nor starts a
- * line. */
-void source_comment(Text *t, const char *s);
 
 /* ---- header.c: files that users of C source need ---- */
 

@@ -54,8 +54,8 @@ library_check(Job *j)
     if (!wanted(j, &always))
         return true;
     if (!always && strcmp(j->set->blas, "blas"))
-        return diag_error(
-            &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(
+            &j->ctx->diags,
             "--library %s: blas (where it takes less) and blas=always are possible, or a file",
             j->set->blas);
     if (!always && !(j->machine.blas_f32_per_second > 0 && j->machine.blas_layout_per_second > 0))

@@ -464,7 +464,7 @@ driver_measure(Ctx *c, Arena *arena, const TnCompileOptions *given, Machine *out
     if (!machine_find(c, o->target ? o->target : "native", out))
         return false;
     if (!machine_runs_here(out))
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(&c->diags,
                           "this processor cannot run code for %s; measure it where it runs",
                           out->name);
     machine_detect(arena, out);

@@ -172,9 +172,8 @@ driver_machine(Ctx *c, Arena *arena, const TnCompileOptions *o, Machine *out)
     Bytes file;
 
     if (o->cores < 0 || o->cores > MOST_CORES)
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 },
-                          "--cores %lld: 1 to %d cores are possible", (long long)o->cores,
-                          MOST_CORES);
+        return diag_usage(&c->diags, "--cores %lld: 1 to %d cores are possible",
+                          (long long)o->cores, MOST_CORES);
     if (!o->machine) {
         if (!machine_find(c, o->target ? o->target : "native", out))
             return false;

@@ -9,6 +9,29 @@
 #include <string.h>
 #include <sys/stat.h>
 
+bool
+model_error(const Job *j, DiagClass class, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    diag_verror(&j->ctx->diags, class, (Loc){ .file = j->model_path }, format, args);
+    va_end(args);
+    return false;
+}
+
+void
+model_note(const Job *j, const char *format, ...)
+{
+    va_list args;
+    Text t = { .arena = j->arena };
+
+    va_start(args, format);
+    text_vprintf(&t, format, args);
+    va_end(args);
+    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "%s", text_str(&t));
+}
+
 /* ---- the stages ------------------------------------------------------------------------------ */
 
 static bool
@@ -51,9 +74,9 @@ static bool
 no_library(Job *j)
 {
     return !is_library(j->file) ||
-           diag_error(&j->ctx->diags, DIAG_MODEL, (Loc){ .file = j->model_path },
-                      "this is a library, compiled already; give the model it was compiled from "
-                      "(.onnx or .tn)");
+           model_error(j, DIAG_MODEL,
+                       "this is a library, compiled already; give the model it was compiled from "
+                       "(.onnx or .tn)");
 }
 
 /* A dump "; unchanged since import" refers to that stage's dump beside it: m.02-fold.tn to
@@ -150,10 +173,11 @@ stage_fold(Job *j)
     if (!map_graph(j, fold))
         return false;
     if (!rewrite_clone(j->graph, MOST_COPIES))
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                  "calls give functions more than %d different sets of constants; the rest share a "
-                  "function, whose weights are then read as inputs",
-                  MOST_COPIES);
+        model_note(
+            j,
+            "calls give functions more than %d different sets of constants; the rest share a "
+            "function, whose weights are then read as inputs",
+            MOST_COPIES);
     return !rewrite_constant_arguments(j->graph) || map_graph(j, fold);
 }
 
@@ -196,13 +220,12 @@ many(Job *j)
         return policy_take(j);
     if (!j->o->many)
         return !j->o->policy ||
-               diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "--policy: only requests that run together have one; add --many");
+               model_error(j, DIAG_USAGE,
+                           "--policy: only requests that run together have one; add --many");
     if (!replace_graph(j, batch_graph(j->graph, &j->single)))
         return false;
     if (j->single)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                  "--many: requests run one by one: %s", j->single);
+        model_note(j, "--many: requests run one by one: %s", j->single);
     return policy_take(j);
 }
 
@@ -396,19 +419,20 @@ check_arena(Job *j)
     text_size(&allowed, j->o->max_arena_bytes);
     if (most < INT64_MAX) {
         text_size(&takes, most);
-        return diag_error(
-            &j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path },
+        return model_error(
+            j, DIAG_LIMIT,
             "values between kernels take %s at once, the arena; it may take %s (--max-arena, "
             "max_arena_bytes). Allow as much, or give smaller sizes with --dim or --shape",
             text_str(&takes), text_str(&allowed));
     }
     text_symbols(&takes, bytes);
-    return diag_error(&j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path },
-                      "what values between kernels take at once, the arena, depends on %s, and has "
-                      "no bound; it may "
-                      "take %s (--max-arena, max_arena_bytes). Fix the size with --dim NAME=SIZE, "
-                      "or bound it with --dim NAME=1..SIZE",
-                      text_str(&takes), text_str(&allowed));
+    return model_error(
+        j, DIAG_LIMIT,
+        "what values between kernels take at once, the arena, depends on %s, and has "
+        "no bound; it may "
+        "take %s (--max-arena, max_arena_bytes). Fix the size with --dim NAME=SIZE, "
+        "or bound it with --dim NAME=1..SIZE",
+        text_str(&takes), text_str(&allowed));
 }
 
 static bool
@@ -528,9 +552,8 @@ known_stage(Job *j, const char *option, const char *name)
             return true;
         text_printf(&names, "%s%s", i ? ", " : "", pipeline[i].name);
     }
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                      "%s: there is no stage \"%s\". The stages are %s", option, name,
-                      text_str(&names));
+    return diag_usage(&j->ctx->diags, "%s: there is no stage \"%s\". The stages are %s", option,
+                      name, text_str(&names));
 }
 
 /* A C identifier that is not reserved for the compiler. */
@@ -550,16 +573,15 @@ check_options(Job *j)
     const TnCompileOptions *o = j->o;
 
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(&j->ctx->diags,
                           "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
     if (!formats_known(j) || !fusion_known(j))
         return false;
     if ((o->prefix || o->example) && strcmp(o->emit, "c"))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                          "%s belongs to C source: give --emit c too",
+        return diag_usage(&j->ctx->diags, "%s belongs to C source: give --emit c too",
                           o->prefix ? "--prefix" : "--main");
     if (o->prefix && !is_identifier(o->prefix))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(&j->ctx->diags,
                           "--prefix %s: letters, digits and _ are possible, a letter first",
                           o->prefix);
     return known_stage(j, "--dump", o->dump) && known_stage(j, "--stop-after", o->stop_after) &&
@@ -572,8 +594,7 @@ verify_after(Job *j, const Stage *s)
 {
     if (graph_verify(j->graph))
         return true;
-    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-              "found after stage %s; --dump=all shows the graph before and after it", s->name);
+    model_note(j, "found after stage %s; --dump=all shows the graph before and after it", s->name);
     return false;
 }
 

@@ -39,15 +39,14 @@ expect(Job *j, const TnHint *h)
 
     for (uint32_t k = 0; k < j->set->import.ndim; k++)
         if (j->set->import.dim[k].var.id == symbol.id)
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+            return diag_usage(&j->ctx->diags,
                               "--dim-hint %s: --dim %s gives it one size; leave one of them out",
                               h->symbol, h->symbol);
     for (int32_t i = 0; i < h->nsizes; i++)
         if (h->sizes[i] < possible.lo || h->sizes[i] > possible.hi)
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                              "--dim-hint %s=%lld: it is from %lld to %lld, as --dim says",
-                              h->symbol, (long long)h->sizes[i], (long long)possible.lo,
-                              (long long)possible.hi);
+            return diag_usage(
+                &j->ctx->diags, "--dim-hint %s=%lld: it is from %lld to %lld, as --dim says",
+                h->symbol, (long long)h->sizes[i], (long long)possible.lo, (long long)possible.hi);
     qsort(size, (size_t)h->nsizes, sizeof *size, by_size);
     uint32_t n = 0;
     for (int32_t i = 0; i < h->nsizes; i++)
@@ -64,13 +63,13 @@ ranges_declare(Job *j)
         const TnRange *r = &j->o->ranges[i];
         for (uint32_t k = 0; k < j->set->import.ndim; k++)
             if (j->set->import.dim[k].var.id == symbol_of(j->ctx, r->symbol).id)
-                return diag_error(
-                    &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                return diag_usage(
+                    &j->ctx->diags,
                     "--dim %s: a number and a range were given; one of them is possible",
                     r->symbol);
         if (!expr_symbol_range(j->ctx, symbol_of(j->ctx, r->symbol),
                                (Interval){ r->least, r->most }))
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+            return diag_usage(&j->ctx->diags,
                               "--dim %s=%lld..%lld: no size is left that was not excluded before",
                               r->symbol, (long long)r->least, (long long)r->most);
     }
@@ -92,17 +91,17 @@ ranges_found(Job *j)
 {
     for (int32_t i = 0; i < j->o->nhints; i++)
         if (!is_found(j, j->o->hints[i].symbol))
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                              "--dim-hint %s: no input has a dimension of that name; see "
-                              "`tenon inspect`",
-                              j->o->hints[i].symbol);
+            return model_error(j, DIAG_USAGE,
+                               "--dim-hint %s: no input has a dimension of that name; see "
+                               "`tenon inspect`",
+                               j->o->hints[i].symbol);
     for (int32_t i = 0; i < j->o->nranges; i++)
         if (!is_found(j, j->o->ranges[i].symbol))
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                              "--dim %s=%lld..%lld: no input has a dimension of that name; see "
-                              "`tenon inspect`",
-                              j->o->ranges[i].symbol, (long long)j->o->ranges[i].least,
-                              (long long)j->o->ranges[i].most);
+            return model_error(j, DIAG_USAGE,
+                               "--dim %s=%lld..%lld: no input has a dimension of that name; see "
+                               "`tenon inspect`",
+                               j->o->ranges[i].symbol, (long long)j->o->ranges[i].least,
+                               (long long)j->o->ranges[i].most);
     return true;
 }
 

@@ -67,8 +67,7 @@ stars_in(const char *s)
 static bool
 refuse(Job *j, const TnStateNames *said, const char *why)
 {
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                      "--state %s=%s: %s", said->input, said->output, why);
+    return model_error(j, DIAG_USAGE, "--state %s=%s: %s", said->input, said->output, why);
 }
 
 static const char *
@@ -158,8 +157,8 @@ bool
 states_declare(Job *j)
 {
     if (j->o->state_capacity < 0)
-        return diag_error(
-            &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(
+            &j->ctx->diags,
             "--state-capacity %lld: a state holds 1 row or more; leave it out for no bound",
             (long long)j->o->state_capacity);
     for (int32_t i = 0; i < j->o->nstate; i++)
@@ -170,9 +169,9 @@ states_declare(Job *j)
     if (j->graph->state.n && !graph_unify_inputs(j->graph))
         return false;
     if (j->o->state_capacity && !j->graph->state.n)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "--state-capacity: the model has no state; say with --state which "
-                          "inputs are outputs of the run before");
+        return model_error(j, DIAG_USAGE,
+                           "--state-capacity: the model has no state; say with --state which "
+                           "inputs are outputs of the run before");
     return true;
 }
 
@@ -196,11 +195,11 @@ states_in_place(Job *j)
             text_printf(&t, "%s%s", n++ ? ", " : "", from->value.at[from->input.at[s->input]].name);
     }
     if (n)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                  "%u of %u states are made anew in every run, since what the model gives is not "
-                  "what it got with "
-                  "something behind it: %s",
-                  n, from->state.n, text_str(&t));
+        model_note(j,
+                   "%u of %u states are made anew in every run, since what the model gives is not "
+                   "what it got with "
+                   "something behind it: %s",
+                   n, from->state.n, text_str(&t));
     return true;
 }
 
