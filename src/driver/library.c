@@ -30,14 +30,14 @@ typedef struct {
 static bool
 wanted(const Job *j, bool *always)
 {
-    *always = j->o->blas && !strcmp(j->o->blas, "blas=always");
-    return j->o->blas != NULL;
+    *always = j->set->blas && !strcmp(j->set->blas, "blas=always");
+    return j->set->blas != NULL;
 }
 
 static bool
 find_blas(Job *j, const char **flag)
 {
-    return build_blas(j->arena, &j->ctx->diags, &j->o->build, flag) &&
+    return build_blas(j->arena, &j->ctx->diags, &j->set->build, flag) &&
            (*flag || diag_error(&j->ctx->diags, DIAG_TOOLCHAIN, (Loc){ 0 },
                                 "--library blas: the C compiler finds no CBLAS; -lopenblas, "
                                 "-lcblas and -lblas were tried. Install "
@@ -53,11 +53,11 @@ library_check(Job *j)
 
     if (!wanted(j, &always))
         return true;
-    if (!always && strcmp(j->o->blas, "blas"))
-        return diag_error(
-            &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+    if (!always && strcmp(j->set->blas, "blas"))
+        return diag_usage(
+            &j->ctx->diags,
             "--library %s: blas (where it takes less) and blas=always are possible, or a file",
-            j->o->blas);
+            j->set->blas);
     if (!always && !(j->machine.blas_f32_per_second > 0 && j->machine.blas_layout_per_second > 0))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->o->machine },
                           "--library blas: nothing is known of how fast the library is on this "
