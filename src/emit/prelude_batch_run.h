@@ -6,6 +6,21 @@
 #ifndef TN_PRELUDE_BATCH_RUN_H
 #define TN_PRELUDE_BATCH_RUN_H
 
+/* Of n fresh values; the first into *row. */
+static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
+{
+    TnPool *p = tn_pool_of(b, sizes, type);
+    const int64_t each = tn_sizes_of(b, sizes)->rows[type];
+    n = each < 0 ? n : tn_size_mul(n, each);
+    p->soon -= n;
+    return tn_rows_of(b, p, n, row);
+}
+/* A handle has a row of a type from now on. */
+static void tn_is_made(TnBatch *b, int64_t handle, int32_t sizes, int32_t type, int64_t row)
+{
+    TN_HANDLES(b)[handle] = (TnHandle){(int32_t)row, 0, tn_sizes_of(b, sizes)->pool[type]};
+}
+
 /* A block of values themselves, for one request: handles of what it reads, and of what it makes. */
 static int tn_run_alone(TnBatch *b, int32_t number, int32_t sizes, const int32_t *arg, int64_t made)
 {
@@ -150,15 +165,6 @@ TN_INLINE int64_t tn_bucket(const TnNode *n, int64_t last, int64_t kinds)
 {
     return (n->depth < TN_LAST ? n->depth : n->depth - last) * kinds + n->block;
 }
-/* A node of this depth is recorded. */
-TN_INLINE void tn_deepen(TnBatch *b, int32_t depth)
-{
-    if (depth < TN_LAST)
-        b->deepest = tn_max(b->deepest, depth);
-    else
-        b->deepest_last = tn_max(b->deepest_last, depth - TN_LAST);
-}
-
 /* Run what is recorded: pieces 1, all of it; more where a walk goes on. */
 TN_HOT static int tn_flush(TnBatch *b, int64_t pieces)
 {
@@ -203,6 +209,21 @@ TN_HOT static int tn_flush(TnBatch *b, int64_t pieces)
     }
     b->nnode = b->narg = b->deepest = b->deepest_last = 0;
     return code;
+}
+
+/* Are the recorded nodes enough for a piece, which runs before more are recorded? Rows that leave
+ * the L2 cache before they are read come back from further away; in a smaller piece, each batch
+ * reads its weights for fewer rows. So a piece fills the cache, or has as many bytes of rows as its
+ * batches read of weights, whichever is more. */
+enum { TN_ROOM_PIECES = 4 };         /* a pool that grows for a piece gets room for this many */
+static int tn_is_enough(const TnBatch *b)
+{
+    return b->asked / (b->deepest + b->deepest_last + 1) > b->p->weights;
+}
+/* Called when what is recorded takes more than the cache. */
+TN_LINKED int tn_run_piece(TnBatch *b)
+{
+    return tn_is_enough(b) ? tn_flush(b, TN_ROOM_PIECES) : 0;
 }
 
 #endif

@@ -150,7 +150,7 @@ static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
 }
 
 /* These sizes, updated by what `from` are. */
-TN_CALLED int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes)
+TN_LINKED int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes)
 {
     const int64_t ns = b->p->nsymbol;
     int64_t given[ns + 1];
@@ -170,7 +170,7 @@ TN_CALLED int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes
     return 0;
 }
 /* Sets one late size, which may be `most`. */
-TN_CALLED int tn_set_size(TnBatch *b, int32_t late, int64_t value, int64_t most, int32_t *sizes)
+TN_LINKED int tn_set_size(TnBatch *b, int32_t late, int64_t value, int64_t most, int32_t *sizes)
 {
     const int64_t ns = b->p->nsymbol;
     int64_t given[ns + 1];
