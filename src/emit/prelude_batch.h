@@ -73,8 +73,8 @@ struct TnRequestRun {                /* how far a request is */
  * it. */
 #define TN_MOST_ASKED (INT64_C(7) << 22)
 enum { TN_SMALLEST_SHARE = 4 };      /* of the first one, a quarter: less brings a few turns */
-/* Rows of one size. soon: that recorded nodes have yet to make. */
-typedef struct { TnBlock row; int64_t bytes, used, soon; } TnPool;
+/* Rows of one size. soon: that recorded nodes have yet to make; most: that have been in use. */
+typedef struct { TnBlock row; int64_t bytes, used, soon, most; } TnPool;
 /* Requests of equal sizes. */
 typedef struct {
     int64_t *sym;                    /* [2 * nsymbol] as blocks have them; as they were given */

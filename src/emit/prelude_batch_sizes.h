@@ -95,7 +95,7 @@ static int tn_take_pool(TnBatch *b, int64_t bytes, int32_t *out)
     if (b->nsizes > 1 && (code = tn_meet(b, TN_MET_POOL, &bytes, b->npool, out)))
         return code;
     if (*out == b->npool)
-        ((TnPool *)b->pool.at)[b->npool++] = (TnPool){{0, 0}, bytes, 0, 0};
+        ((TnPool *)b->pool.at)[b->npool++] = (TnPool){{0, 0}, bytes, 0, 0, 0};
     return 0;
 }
 
