@@ -1,7 +1,10 @@
 /* attribute: reads a node's attributes as the kinds that their operators expect. */
 #include "import/converters.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
@@ -310,21 +313,66 @@ get_int(Call *k, const char *name, int64_t otherwise)
 }
 
 bool
-dtype_attr(Call *k, const char *name)
+get_dtype(Call *k, const char *name, DType otherwise, DType *t)
 {
     const Attr *a = call_attr(k, name);
 
+    *t = !a ? otherwise : a->i == (int)a->i ? dtype_from_onnx((int)a->i) : DT_NONE;
+    return *t != DT_NONE ||
+           call_refuse(k, "attribute \"%s\" names ONNX type %s, which Tenon does not have", name,
+                       onnx_type_name(k->m->arena, a ? (int)a->i : 0));
+}
+
+bool
+get_choice(Call *k, const char *name, const char *choices, uint32_t *which)
+{
+    const char *is = get_string(k, name, ""), *s = choices;
+
+    for (*which = 0; *s; ++*which, s += strcspn(s, " "), s += strspn(s, " "))
+        if (!*is || (strlen(is) == strcspn(s, " ") && !strncasecmp(s, is, strlen(is))))
+            return true;
+    return call_wrong(k, "attribute \"%s\" is \"%s\"; it may be: %s", name, is, choices);
+}
+
+bool
+dtype_attr(Call *k, const char *name)
+{
+    DType t;
+
+    if (get_int(k, name, 0) == 0)
+        call_drop(k, name);
+    else if (!get_dtype(k, name, DT_NONE, &t))
+        return false;
+    else
+        set_string(k, name, dtype_info[t].name);
+    return true;
+}
+
+/* One word of a row's `attrs` (converters.h). */
+static bool
+change_attribute(Call *k, const char *word)
+{
+    const char what = *word;
+    const size_t n = strcspn(word += strchr("-+=", what) != NULL, "=> ");
+    Sym name = sym_n(k->m->c, word, n);
+    const Attr *a = call_attr(k, name);
+    const int64_t is = get_int(k, name, 0);
+
+    if (what == '=')
+        return dtype_attr(k, name);
+    if (what == '+')
+        return is > 0 ||
+               call_wrong(k, "attribute \"%s\" is %" PRId64 "; 1 or more is needed", name, is);
+    if (what == '-' && a && word[n] == '=' && is != strtoll(word + n + 1, NULL, 10))
+        return call_refuse(k, "attribute \"%s\" is %" PRId64 "; only %.*s is supported", name, is,
+                           (int)strcspn(word + n + 1, " "), word + n + 1);
     if (!a)
         return true;
-    DType t = a->i == (int)a->i ? dtype_from_onnx((int)a->i) : DT_NONE;
-    if (a->i == 0) {
-        call_drop(k, name);
-        return true;
-    }
-    if (t == DT_NONE)
-        return call_refuse(k, "attribute \"%s\" names ONNX type %s, which Tenon does not have",
-                           name, onnx_type_name(k->m->arena, (int)a->i));
-    set_string(k, name, dtype_info[t].name);
+    if (what == '-')
+        VEC_PUSH(k->m->arena, &k->aside, *a);
+    else
+        set_input(k, (uint32_t)(word[n + 1] - '0'), call_ints(k, name, a->n, a->ints));
+    call_drop(k, name);
     return true;
 }
 
@@ -332,21 +380,9 @@ bool
 attributes_changed(Call *k, const OpRow *row)
 {
     call_drop(k, "consumed_inputs");
-    for (const char *s = row->attrs && k->attr.n ? row->attrs : ""; *s; s += strspn(s, " ")) {
-        const bool kept_aside = *s == '-', is_type = *s == '=';
-        s += kept_aside || is_type;
-        Sym name = sym_n(k->m->c, s, strcspn(s, "> "));
-        const Attr *a = call_attr(k, name);
-        s += strcspn(s, " ");
-        if (is_type && !dtype_attr(k, name))
+    for (const char *s = row->attrs ? row->attrs : ""; *s;
+         s += strcspn(s, " "), s += strspn(s, " "))
+        if (!change_attribute(k, s))
             return false;
-        if (!a || is_type)
-            continue;
-        if (kept_aside)
-            VEC_PUSH(k->m->arena, &k->aside, *a);
-        else
-            set_input(k, (uint32_t)(s[-1] - '0'), call_ints(k, name, a->n, a->ints));
-        call_drop(k, name);
-    }
     return true;
 }

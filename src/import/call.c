@@ -56,26 +56,6 @@ need_inputs(Call *k, uint32_t n)
     return true;
 }
 
-/* Does input i have these dimensions? NULL: any. */
-bool
-need_shape(Call *k, uint32_t i, const char *name, uint32_t rank, const Expr *const *size)
-{
-    Ctx *c = k->m->c;
-    const Type *t = input_type(k, i);
-    const char *op = k->proto->op_type;
-
-    if (!t || t->rank != rank)
-        return call_wrong(k, "%s: %s is %s; it needs %u dimensions", op, name,
-                          t ? type_str(c, t) : "left out", rank);
-    for (uint32_t d = 0; d < rank; d++) {
-        const char *why = arena_printf(c->arena, "%s: dimension %u of %s", k->origin, d, name);
-        if (size[d] && !model_require(k->m, t->dim[d], size[d], why))
-            return call_wrong(k, "%s: dimension %u of %s is %s, not %s", op, d, name,
-                              expr_str(c, t->dim[d]), expr_str(c, size[d]));
-    }
-    return true;
-}
-
 bool
 finish(Call *k, ValueId v)
 {
@@ -186,33 +166,20 @@ call_concat(Call *k, uint32_t n, const ValueId *v)
 }
 
 ValueId
-call_transposed(Call *k, ValueId x, const int64_t *perm)
-{
-    return x ? value_of_text(k, "x", &x, "transpose(x) {perm = %s}",
-                             ints_text(k, value_type(k, x)->rank, perm))
-             : 0;
-}
-
-/* Transposes the last two axes. */
-ValueId
-call_matrix_transposed(Call *k, ValueId x)
+call_moved(Call *k, ValueId x, int64_t from, int64_t to)
 {
     int64_t perm[TN_MAX_RANK], rank = x ? value_type(k, x)->rank : 0;
 
-    for (int64_t d = 0; d < rank; d++)
-        perm[d] = d + 2 < rank ? d : 2 * rank - 3 - d;
-    return rank < 2 ? x : call_transposed(k, x, perm);
-}
-
-/* x[n, …, c] as [n, c, …] if `to` is 1, and back if it is -1. */
-ValueId
-call_channels(Call *k, ValueId x, int to)
-{
-    int64_t perm[TN_MAX_RANK], rank = x ? value_type(k, x)->rank : 0;
-
-    for (int64_t d = 0; d < rank; d++)
-        perm[d] = d == 0 ? 0 : to > 0 ? (d == 1 ? rank : d) - 1 : d + 1 == rank ? 1 : d + 1;
-    return rank < 3 ? x : call_transposed(k, x, perm);
+    from += from < 0 ? rank : 0;
+    to += to < 0 ? rank : 0;
+    if (from == to || from < 0 || to < 0 || from >= rank || to >= rank)
+        return x;
+    for (int64_t d = 0, next = 0; d < rank; d++) {
+        next += next == from;
+        perm[d] = d == to ? from : next++;
+    }
+    return value_of_text(k, "x", &x, "transpose(x) {perm = %s}",
+                         ints_text(k, (uint32_t)rank, perm));
 }
 
 /* ---- element types --------------------------------------------------------------------------- */

@@ -28,11 +28,15 @@ typedef struct {
      *   n   one number
      *   s   sizes, which become symbols where they come from data;  p: of at least 1 */
     const char *inputs;
-    /* What becomes of attributes, "axes>1 -stash_type =dtype":
-     *   axes>1   input 1, since older opsets have it as an attribute
-     *   -name    none of the operator's; only the converter reads it
-     *   =name    ONNX's number of an element type becomes its name */
+    /* What becomes of attributes, "axes>1 -stash_type=1 =dtype":
+     *   axes>1     input 1, since older opsets have it as an attribute
+     *   -name      none of the operator's; only the converter reads it
+     *   -name=1    likewise, and no other number is supported
+     *   +name      an integer of 1 or more, which must be there
+     *   =name      ONNX's number of an element type becomes its name */
     const char *attrs;
+    /* The operator as a text over these names (compose.h), after `convert`; NULL: none. */
+    const char *names, *text;
     /* It runs graphs or takes sequences, and the converter sees the node before its attributes are
      * read. */
     bool control;
@@ -135,12 +139,6 @@ extern const OpRow sparse_rows[];    /* (sparse_attention.c) */
 Convert convert_longformer;          /* (longformer.c) */
 Convert convert_embed_norm;
 
-/* Integers, their scale and zero point (0: none), and the product of two such in floats; bias may
- * be 0. (quantised.c) */
-typedef struct {
-    ValueId x, scale, zero;
-} ScaledIntegers;
-ValueId scaled_product(Call *k, ScaledIntegers a, ScaledIntegers b, ValueId bias);
 /* A QuantizeLinear after a product of dequantised numbers becomes the same in integers, and
  * k->done. (quantised.c) */
 bool quantised_product(Call *k);
@@ -156,8 +154,8 @@ ValueId call_softmax(Call *k, ValueId x, int64_t opset);
 /* ONNX's own operators. (opsets.c) */
 Convert convert_pair, convert_compare, convert_prelu, convert_constant, convert_cast,
     convert_cast_like, convert_clip, convert_axes_real, convert_split, convert_pad, convert_resize,
-    convert_softmax, convert_gelu, convert_mod, convert_shift, convert_batch_norm, convert_norm,
-    convert_shrink, convert_det, convert_rms_norm, convert_group_norm, convert_dropout,
-    convert_max_pool, convert_quantize, convert_roi_align, convert_dft, convert_attention;
+    convert_softmax, convert_gelu, convert_mod, convert_shift, convert_batch_norm, convert_shrink,
+    convert_det, convert_rms_norm, convert_group_norm, convert_dropout, convert_quantize,
+    convert_roi_align, convert_dft, convert_attention;
 
 #endif

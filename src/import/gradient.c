@@ -96,12 +96,12 @@ through_matmul(Gradient *a, const NodeCopy *s, ValueId g)
     if (value_type(k, x)->rank < 2 || value_type(k, y)->rank < 2)
         return call_refuse(k, "Gradient through a matrix multiplication by a vector (%s)",
                            s->origin);
-    return add_adjoint(a, x,
-                       value_of_text(k, "g yt", VALUES(g, call_matrix_transposed(k, y)),
-                                     "matmul(g, yt)")) &&
+    return add_adjoint(
+               a, x,
+               value_of_text(k, "g yt", VALUES(g, call_moved(k, y, -1, -2)), "matmul(g, yt)")) &&
            add_adjoint(
                a, y,
-               value_of_text(k, "xt g", VALUES(call_matrix_transposed(k, x), g), "matmul(xt, g)"));
+               value_of_text(k, "xt g", VALUES(call_moved(k, x, -1, -2), g), "matmul(xt, g)"));
 }
 
 static bool
@@ -113,7 +113,9 @@ through_transpose(Gradient *a, const NodeCopy *s, ValueId g)
     op_permutation(s->attrs, rank, perm);
     for (uint32_t d = 0; d < rank; d++)
         inverse[perm[d]] = d;
-    return add_adjoint(a, s->in[0], call_transposed(a->k, g, inverse));
+    return add_adjoint(
+        a, s->in[0],
+        value_of_text(a->k, "g", &g, "transpose(g) {perm = %s}", ints_text(a->k, rank, inverse)));
 }
 
 /* The gradients of inputs x and y, given the gradient g of the result o. */

@@ -464,16 +464,12 @@ arrange(Call *k, uint32_t output, int64_t axis, bool reversed)
     Model *m = k->m;
     ValueId v = inside_outer(k, sym(m->c, text_of(k->proto->output[output])));
     uint32_t rank = m->g->value.at[v].type->rank;
-    int64_t perm[TN_MAX_RANK];
 
     if (!wrap_axis(k, &axis, rank))
         return false;
     if (reversed)
         v = value_of_text(k, "v", &v, "slice(v, [-1], [%" PRId64 "], [0], [-1])", -INT64_MAX);
-    for (uint32_t d = 0, next = 1; d < rank; d++)
-        perm[d] = d == axis ? 0 : next++;
-    if (axis)
-        v = call_transposed(k, v, perm);
+    v = call_moved(k, v, 0, axis);
     call_bind(k, output, v);
     return v != 0;
 }

@@ -621,7 +621,13 @@ add_call(Call *k)
 bool
 model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
 {
-    Call k = { .m = m, .proto = n, .loc = node_loc(m->arena, m->path, n, index) };
+    const Map none = { .arena = m->arena };
+    Call k = { .m = m,
+               .proto = n,
+               .loc = node_loc(m->arena, m->path, n, index),
+               .name = none,
+               .size = none,
+               .fact = none };
     const char *name = n->name && *n->name ? n->name : n->n_output ? text_of(n->output[0]) : "";
     bool skip;
 

@@ -100,17 +100,6 @@ ones_text(Call *k, uint32_t n)
     return text_str(&t);
 }
 
-/* "[1, -1, 1]": the list is along axis d of a tensor of rank r. */
-static const char *
-along_text(Call *k, uint32_t d, uint32_t r)
-{
-    int64_t shape[TN_MAX_RANK];
-
-    for (uint32_t i = 0; i < r; i++)
-        shape[i] = i == d ? -1 : 1;
-    return ints_text(k, r, shape);
-}
-
 /* v's contents as symbols, each at most `most`. */
 static ValueId
 match_to(Call *k, ValueId v, const Expr *most)

@@ -2,7 +2,6 @@
 #include "import/compose.h"
 #include "import/converters.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 ValueId
@@ -34,48 +33,37 @@ call_string(Call *k, const char *name, const char *s)
     return graph_const(k->m->g, name, type_new(k->m->c, DT_STR, 0, NULL), at);
 }
 
-static const char *
-string_attr(Call *k, const char *name)
-{
-    return attr_string((Attrs){ k->attr.at, k->attr.n }, name, "");
-}
-
 bool
 convert_string_split(Call *k)
 {
-    const int64_t cuts = get_int(k, "maxsplit", -1);
-
     if (!call_names(k, "x -> y pieces"))
         return false;
-    call_name(k, "by", call_string(k, "delimiter", string_attr(k, "delimiter")));
-    return call_text(k,
-                     "pieces = string_pieces(x, by) {maxsplit = %" PRId64 "}\n"
-                     "most = reduce_max(reshape(pieces, [-1])) {keepdims = 0}\n"
-                     "y = string_split(x, by, match(max(most, 0))) {maxsplit = %" PRId64 "}",
-                     cuts, cuts);
+    call_name(k, "by", call_string(k, "delimiter", get_string(k, "delimiter", "")));
+    return call_text(k, "pieces = string_pieces(x, by) {maxsplit = $maxsplit:-1}\n"
+                        "most = max(reduce_max(reshape(pieces, [-1])) {keepdims = 0}, 0)\n"
+                        "y = string_split(x, by, match(most)) {maxsplit = $maxsplit:-1}");
 }
 
 bool
 convert_string_normalizer(Call *k)
 {
-    Ctx *c = k->m->c;
-    const char *turn = string_attr(k, "case_change_action");
-    int way = !strcmp(turn, "LOWER") ? 1 : !strcmp(turn, "UPPER") ? 2 : 0;
+    const char *turn = get_string(k, "case_change_action", "");
     ValueId words = call_strings(k, "words", node_attribute(k->proto, "stopwords"));
 
     if (!words || !call_names(k, "x -> y"))
         return false;
     const Type *t = input_type(k, 0);
     if (t->rank != 1 && !(t->rank == 2 && expr_is(t->dim[0], 1)))
-        return call_wrong(k, "StringNormalizer of %s; [n] and [1, n] are possible", type_str(c, t));
+        return call_wrong(k, "StringNormalizer of %s; [n] and [1, n] are possible",
+                          type_str(k->m->c, t));
     call_name(k, "words", words);
-    return call_text(k,
-                     "kept, count = string_normalize(%s, words) "
-                     "{case = %d, sensitive = %" PRId64 "}\n"
-                     "y = slice(kept, [0], match(count, kept.0))%s",
-                     t->rank == 2 ? "reshape(x, [-1])" : "x", way,
-                     get_int(k, "is_case_sensitive", 0),
-                     t->rank == 2 ? "\ny = reshape(y, [1, -1])" : "");
+    call_number(k, "row", t->rank == 2);
+    call_number(k, "case", !strcmp(turn, "LOWER") ? 1 : !strcmp(turn, "UPPER") ? 2 : 0);
+    return call_text(k, "$row? x = reshape(x, [-1])\n"
+                        "kept, count = string_normalize(x, words) "
+                        "{case = $case, sensitive = $is_case_sensitive:0}\n"
+                        "y = slice(kept, [0], match(count, kept.0))\n"
+                        "$row? y = reshape(y, [1, -1])");
 }
 
 bool
@@ -83,7 +71,7 @@ convert_regex_full_match(Call *k)
 {
     if (!call_names(k, "x -> y"))
         return false;
-    call_name(k, "program", regex_program(k, string_attr(k, "pattern")));
+    call_name(k, "program", regex_program(k, get_string(k, "pattern", "")));
     return call_value(k, "program") && call_text(k, "y = regex_match(x, program)");
 }
 
@@ -104,10 +92,8 @@ any_of(Call *k, const Onnx__AttributeProto *a)
 bool
 convert_tokenizer(Call *k)
 {
-    Ctx *c = k->m->c;
     const Onnx__AttributeProto *separators = node_attribute(k->proto, "separators");
-    const char *tokens = string_attr(k, "tokenexp");
-    int64_t least = get_int(k, "mincharnum", 1), marks = get_int(k, "mark", 0);
+    const char *tokens = get_string(k, "tokenexp", "");
     bool single = separators && separators->n_strings == 1 && separators->strings[0].len == 0;
 
     if (!call_names(k, "x -> y"))
@@ -115,26 +101,26 @@ convert_tokenizer(Call *k)
     if (!*tokens == !separators)
         return call_wrong(k, "Tokenizer has %s of tokenexp and separators; it needs one of them",
                           separators ? "both" : "none");
-    if (least < 1)
+    if (get_int(k, "mincharnum", 1) < 1)
         return call_wrong(k, "mincharnum is %lld; tokens have at least one character",
-                          (long long)least);
+                          (long long)get_int(k, "mincharnum", 1));
     if (input_type(k, 0)->rank < 1 || input_type(k, 0)->rank > 2)
         return call_wrong(k, "Tokenizer of %s; [c] and [n, c] are possible",
-                          type_str(c, input_type(k, 0)));
+                          type_str(k->m->c, input_type(k, 0)));
     call_name(k, "program",
               regex_program(k, single       ? "[\\x{1}-\\x{10FFFF}]"
                                : separators ? any_of(k, separators)
                                             : tokens));
-    call_name(k, "pad", call_string(k, "pad", string_attr(k, "pad_value")));
-    const char *attrs =
-        arena_printf(k->m->arena, "between = %d, least = %" PRId64, separators && !single, least);
+    call_name(k, "pad", call_string(k, "pad", get_string(k, "pad_value", "")));
+    call_number(k, "marks", get_int(k, "mark", 0) != 0);
+    call_number(k, "between", separators && !single);
     return call_value(k, "program") &&
-           call_text(k,
-                     "n = tokens(x, program) {%s}\n"
-                     "most = max(reduce_max(reshape(n, [-1])) {keepdims = 0}, 0)\n"
-                     "%s" /* without tokens there are no marks */
-                     "y = tokenize(x, program, pad, match(most)) {%s, marks = %d}",
-                     attrs, marks ? "most = most + 2 * min(most, 1)\n" : "", attrs, marks != 0);
+           call_text(k, "n = tokens(x, program) {between = $between, least = $mincharnum:1}\n"
+                        "most = max(reduce_max(reshape(n, [-1])) {keepdims = 0}, 0)\n"
+                        /* without tokens there are no marks */
+                        "$marks? most = most + 2 * min(most, 1)\n"
+                        "y = tokenize(x, program, pad, match(most)) "
+                        "{between = $between, least = $mincharnum:1, marks = $marks}");
 }
 
 bool

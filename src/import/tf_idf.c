@@ -3,8 +3,6 @@
 #include "import/compose.h"
 #include "import/ml.h"
 
-#include <inttypes.h>
-
 #include "routine/routine.h"
 
 #include <stdlib.h>
@@ -99,11 +97,11 @@ convert_tf_idf(Call *k)
     call_name(k, "grams", ml_const(k, "grams", DT_I64, count, 4, grams));
     call_name(k, "weights",
               weigh && weights.n ? ml_const(k, "weights", DT_F32, weights.n, -1, weights.data) : 0);
-    return call_text(k,
-                     "y = tf_idf(x, pool, grams) {least = %" PRId64 ", most = %" PRId64
-                     ", skips = %" PRId64 ", columns = %" PRId64 "}\n"
-                     "%s"
-                     "weights? y = y * weights",
-                     get_int(k, "min_gram_length", 1), get_int(k, "max_gram_length", 1),
-                     get_int(k, "max_skip_count", 0), columns, idf ? "y = f32(y > 0)\n" : "");
+    call_number(k, "columns", columns);
+    call_number(k, "idf", idf);
+    return call_text(k, "y = tf_idf(x, pool, grams) {least = $min_gram_length:1, "
+                        "most = $max_gram_length:1, skips = $max_skip_count:0, "
+                        "columns = $columns}\n"
+                        "$idf? y = f32(y > 0)\n"
+                        "weights? y = y * weights");
 }
