@@ -145,7 +145,7 @@ call_names(Call *k, const char *names)
             if ((needed && !need_input(k, i)) ||
                 (dims && v && !has_dims(k, word, value_type(k, v), dims)))
                 return false;
-            call_name(k, word, v);
+            call_name(k, word + (*word == '*'), *word == '*' ? call_int_list(k, v) : v);
         }
     }
     if (word)

@@ -20,7 +20,8 @@
 /* Names for texts of this node: its inputs in order, then results: "x scale ? bias -> y mean".
  * Inputs before `?` are required, `!name` has to be absent. `w[n, 3*n, _]` must have such
  * dimensions: a name is a size from where it first stands alone, `#n` has to be known, `_` is any,
- * and `...` any number of them. False, reported: an input is not so. */
+ * and `...` any number of them. `*list` is integers of rank 0 or 1 as i64[n]. False, reported: an
+ * input is not so. */
 bool call_names(Call *k, const char *names);
 /* Runs a text over these names; later texts may read what it assigns. */
 bool call_text(Call *k, const char *text, ...) __attribute__((format(printf, 2, 3)));
