@@ -73,7 +73,7 @@ static const char *const kind_name[] = {
 };
 
 static bool
-attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
+attr_kind(const OnnxAttribute *p, AttrKind *out)
 {
     int type = p->has_type ? (int)p->type : 0;
 
@@ -99,7 +99,7 @@ attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
 }
 
 static Sym
-joined(Model *m, const Onnx__AttributeProto *p)
+joined(Model *m, const OnnxAttribute *p)
 {
     Text t = { .arena = m->arena };
 
@@ -170,10 +170,10 @@ right_kind(Call *k, Attr *a, bool known)
         if (!has_word(attr_kinds[i].names, a->name) ||
             (known && (want == given || is_other_kind(k->proto->op_type, a->name, given))))
             continue;
-        if (!known || !convert_numbers(k->m->arena, a, want))
+        if (!known || !convert_numbers(k->arena, a, want))
             return call_wrong(k, "attribute \"%s\" must be %s%s%s", a->name, kind_name[want],
                               known ? ", not " : "", known ? kind_name[given] : "");
-        diag_note(&k->m->c->diags, k->loc,
+        diag_note(&k->c->diags, k->loc,
                   "attribute \"%s\" is %s where ONNX has %s; it is taken as that", a->name,
                   kind_name[given], kind_name[want]);
         break;
@@ -183,17 +183,17 @@ right_kind(Call *k, Attr *a, bool known)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-const Onnx__AttributeProto *
-node_attribute(const Onnx__NodeProto *n, const char *name)
+const OnnxAttribute *
+node_attribute(const OnnxNode *n, const char *name)
 {
     for (size_t i = 0; i < n->n_attribute; i++)
-        if (!strcmp(text_of(n->attribute[i]->name), name))
+        if (!strcmp(n->attribute[i]->name, name))
             return n->attribute[i];
     return NULL;
 }
 
 static bool
-read_attr(Call *k, const Onnx__AttributeProto *p)
+read_attr(Call *k, const OnnxAttribute *p)
 {
     Model *m = k->m;
     const char *name = p->name ? p->name : "";
@@ -276,16 +276,15 @@ void
 set_int(Call *k, const char *name, int64_t v)
 {
     call_drop(k, name);
-    VEC_PUSH(k->m->arena, &k->attr,
-             ((Attr){ .name = sym(k->m->c, name), .kind = ATTR_INT, .i = v }));
+    VEC_PUSH(k->arena, &k->attr, ((Attr){ .name = sym(k->c, name), .kind = ATTR_INT, .i = v }));
 }
 
 void
 set_string(Call *k, const char *name, const char *v)
 {
     call_drop(k, name);
-    VEC_PUSH(k->m->arena, &k->attr,
-             ((Attr){ .name = sym(k->m->c, name), .kind = ATTR_STRING, .s = sym(k->m->c, v) }));
+    VEC_PUSH(k->arena, &k->attr,
+             ((Attr){ .name = sym(k->c, name), .kind = ATTR_STRING, .s = sym(k->c, v) }));
 }
 
 double
@@ -320,7 +319,7 @@ get_dtype(Call *k, const char *name, DType otherwise, DType *t)
     *t = !a ? otherwise : a->i == (int)a->i ? dtype_from_onnx((int)a->i) : DT_NONE;
     return *t != DT_NONE ||
            call_refuse(k, "attribute \"%s\" names ONNX type %s, which Tenon does not have", name,
-                       onnx_type_name(k->m->arena, a ? (int)a->i : 0));
+                       onnx_type_name(k->arena, a ? (int)a->i : 0));
 }
 
 bool
@@ -354,7 +353,7 @@ change_attribute(Call *k, const char *word)
 {
     const char what = *word;
     const size_t n = strcspn(word += strchr("-+=", what) != NULL, "=> ");
-    Sym name = sym_n(k->m->c, word, n);
+    Sym name = sym_n(k->c, word, n);
     const Attr *a = call_attr(k, name);
     const int64_t is = get_int(k, name, 0);
 
@@ -369,7 +368,7 @@ change_attribute(Call *k, const char *word)
     if (!a)
         return true;
     if (what == '-')
-        VEC_PUSH(k->m->arena, &k->aside, *a);
+        VEC_PUSH(k->arena, &k->aside, *a);
     else
         set_input(k, (uint32_t)(word[n + 1] - '0'), call_ints(k, name, a->n, a->ints));
     call_drop(k, name);

@@ -6,7 +6,9 @@
 
 typedef struct {
     Model *m;
-    const Onnx__NodeProto *proto;
+    Ctx *c;       /* the model's */
+    Arena *arena; /* likewise */
+    const OnnxNode *proto;
     Loc loc;
     Sym origin;
     OpKind op;
@@ -29,7 +31,7 @@ typedef struct {
 } Call;
 
 /* The attribute as in the file; NULL: absent. (attribute.c) */
-const Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name);
+const OnnxAttribute *node_attribute(const OnnxNode *n, const char *name);
 /* A node's attributes (attribute.c): read as the kinds that operators expect, with a note if they
  * have another kind. Those that remain when a converter is done are the operator's. */
 bool read_attributes(Call *k);

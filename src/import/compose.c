@@ -33,7 +33,7 @@ next_word(Ctx *c, const char **s, const char **dims)
 void
 call_size(Call *k, const char *name, const Expr *size)
 {
-    map_put(&k->size, MAP_PTR(sym(k->m->c, name)), MAP_PTR(size));
+    map_put(&k->size, MAP_PTR(sym(k->c, name)), MAP_PTR(size));
 }
 
 int64_t
@@ -42,7 +42,7 @@ call_known(const Call *k, const char *name)
     uint64_t size = 0;
     int64_t n = -1;
 
-    map_get(&k->size, MAP_PTR(sym(k->m->c, name)), &size);
+    map_get(&k->size, MAP_PTR(sym(k->c, name)), &size);
     return size && expr_const((const Expr *)(uintptr_t)size, &n) ? n : -1;
 }
 
@@ -80,7 +80,7 @@ read_size(Call *k, Parse *p, Sym *open)
 static bool
 needs(Call *k, const char *name, const Type *t, const char *dims)
 {
-    return call_wrong(k, "%s is %s; [%.*s] is needed", name, type_str(k->m->c, t),
+    return call_wrong(k, "%s is %s; [%.*s] is needed", name, type_str(k->c, t),
                       (int)strcspn(dims, "]"), dims);
 }
 
@@ -88,7 +88,7 @@ needs(Call *k, const char *name, const Type *t, const char *dims)
 static bool
 has_dims(Call *k, const char *name, const Type *t, const char *dims)
 {
-    Ctx *c = k->m->c;
+    Ctx *c = k->c;
     Parse p = parse_begin(c, name, (Bytes){ (const uint8_t *)dims, strcspn(dims, "]") });
     uint32_t d = 0;
 
@@ -123,16 +123,15 @@ has_dims(Call *k, const char *name, const Type *t, const char *dims)
 bool
 call_names(Call *k, const char *names)
 {
-    Ctx *c = k->m->c;
     bool needed = true;
     uint32_t i = 0, o = 0;
     const char *dims;
     Sym word;
 
-    k->name = k->shown = (Map){ .arena = k->m->arena };
+    k->name = k->shown = (Map){ .arena = k->arena };
     k->results = NULL;
-    map_put(&k->name, MAP_PTR(sym(c, "absent")), 0);
-    for (; (word = next_word(c, &names, &dims)) && strcmp(word, "->"); i++) {
+    map_put(&k->name, MAP_PTR(sym(k->c, "absent")), 0);
+    for (; (word = next_word(k->c, &names, &dims)) && strcmp(word, "->"); i++) {
         const ValueId v = call_in(k, i);
         if (*word == '?') {
             needed = false;
@@ -150,9 +149,9 @@ call_names(Call *k, const char *names)
     }
     if (word)
         k->results = names;
-    for (; word && (word = next_word(c, &names, &dims)); o++)
-        if (o < k->proto->n_output && *text_of(k->proto->output[o]))
-            map_put(&k->shown, MAP_PTR(word), MAP_PTR(sym(c, k->proto->output[o])));
+    for (; word && (word = next_word(k->c, &names, &dims)); o++)
+        if (o < k->proto->n_output && *k->proto->output[o])
+            map_put(&k->shown, MAP_PTR(word), MAP_PTR(sym(k->c, k->proto->output[o])));
     return true;
 }
 
@@ -161,27 +160,27 @@ call_names(Call *k, const char *names)
 void
 call_number(Call *k, const char *name, int64_t v)
 {
-    call_fact(k, name, arena_printf(k->m->arena, "%" PRId64, v));
+    call_fact(k, name, arena_printf(k->arena, "%" PRId64, v));
 }
 
 void
 call_real(Call *k, const char *name, double v)
 {
-    call_fact(k, name, arena_printf(k->m->arena, "%a", v));
+    call_fact(k, name, arena_printf(k->arena, "%a", v));
 }
 
 void
 call_fact(Call *k, const char *name, const char *text)
 {
-    map_put(&k->fact, MAP_PTR(sym(k->m->c, name)), MAP_PTR(text));
+    map_put(&k->fact, MAP_PTR(sym(k->c, name)), MAP_PTR(text));
 }
 
 static const char *
 attr_text(Call *k, const Attr *a)
 {
     switch (a->kind) {
-    case ATTR_INT: return arena_printf(k->m->arena, "%" PRId64, a->i);
-    case ATTR_FLOAT: return arena_printf(k->m->arena, "%a", a->f);
+    case ATTR_INT: return arena_printf(k->arena, "%" PRId64, a->i);
+    case ATTR_FLOAT: return arena_printf(k->arena, "%a", a->f);
     case ATTR_INTS: return ints_text(k, a->n, a->ints);
     case ATTR_FLOATS: return floats_text(k, a->n, a->floats);
     case ATTR_STRING: return a->s;
@@ -200,7 +199,7 @@ fact_of(Call *k, Sym name)
     if (map_get(&k->fact, MAP_PTR(name), &is))
         return (const char *)(uintptr_t)is;
     if (call_known(k, name) >= 0)
-        return arena_printf(k->m->arena, "%" PRId64, call_known(k, name));
+        return arena_printf(k->arena, "%" PRId64, call_known(k, name));
     if (!strcmp(name, "real"))
         return input_type(k, 0)->dtype == DT_F64 ? "f64" : "f32";
     return a ? attr_text(k, a) : NULL;
@@ -216,12 +215,12 @@ is_so(const char *fact)
 static const char *
 with_facts(Call *k, const char *text)
 {
-    Text t = { .arena = k->m->arena };
+    Text t = { .arena = k->arena };
 
     for (const char *at; (at = strchr(text, '$'));) {
         const size_t n =
             strspn(at + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-        const char *fact = fact_of(k, sym_n(k->m->c, at + 1, n)), *end = at + 1 + n;
+        const char *fact = fact_of(k, sym_n(k->c, at + 1, n)), *end = at + 1 + n;
         const bool negated = at > text && at[-1] == '!' && *end == '?';
         text_bytes(&t, text, (size_t)(at - text) - negated);
         if (*end == '?') {
@@ -249,7 +248,7 @@ with_facts(Call *k, const char *text)
 static bool
 run(Call *k, Map *name, const Map *shown, ValueId *last, const char *text)
 {
-    const char *like = k->proto->n_output ? text_of(k->proto->output[0]) : "";
+    const char *like = k->proto->n_output ? k->proto->output[0] : "";
 
     if (strchr(text, '$') && !(text = with_facts(k, text)))
         return false;
@@ -270,7 +269,7 @@ run(Call *k, Map *name, const Map *shown, ValueId *last, const char *text)
 static const char *
 formatted(Call *k, const char *text, va_list args)
 {
-    Text t = { .arena = k->m->arena };
+    Text t = { .arena = k->arena };
 
     if (!strchr(text, '%'))
         return text;
@@ -303,14 +302,14 @@ call_value(const Call *k, const char *name)
 {
     uint64_t v = 0;
 
-    map_get(&k->name, MAP_PTR(sym(k->m->c, name)), &v);
+    map_get(&k->name, MAP_PTR(sym(k->c, name)), &v);
     return (ValueId)v;
 }
 
 void
 call_name(Call *k, const char *name, ValueId v)
 {
-    map_put(&k->name, MAP_PTR(sym(k->m->c, name)), v);
+    map_put(&k->name, MAP_PTR(sym(k->c, name)), v);
 }
 
 void
@@ -324,7 +323,7 @@ call_finish(Call *k)
     if (k->done || !names)
         return;
     k->done = true;
-    for (; (word = next_word(k->m->c, &names, &dims)); o++)
+    for (; (word = next_word(k->c, &names, &dims)); o++)
         if (call_value(k, word))
             call_bind(k, o, call_value(k, word));
 }
@@ -346,14 +345,14 @@ call_says(Call *k, const char *names, const char *text, ...)
 ValueId
 value_of_text(Call *k, const char *names, const ValueId *v, const char *text, ...)
 {
-    Map name = { .arena = k->m->arena };
-    const Map shown = { .arena = k->m->arena };
+    Map name = { .arena = k->arena };
+    const Map shown = { .arena = k->arena };
     const char *dims;
     va_list args;
     ValueId last;
     Sym word;
 
-    while ((word = next_word(k->m->c, &names, &dims)))
+    while ((word = next_word(k->c, &names, &dims)))
         map_put(&name, MAP_PTR(word), *v++);
     va_start(args, text);
     text = formatted(k, text, args);
@@ -366,7 +365,7 @@ value_of_text(Call *k, const char *names, const ValueId *v, const char *text, ..
 const char *
 ints_text(Call *k, uint32_t n, const int64_t *v)
 {
-    Text t = { .arena = k->m->arena };
+    Text t = { .arena = k->arena };
 
     text_add(&t, "[");
     for (uint32_t i = 0; i < n; i++)
@@ -378,7 +377,7 @@ ints_text(Call *k, uint32_t n, const int64_t *v)
 const char *
 floats_text(Call *k, uint32_t n, const double *v)
 {
-    Text t = { .arena = k->m->arena };
+    Text t = { .arena = k->arena };
 
     text_add(&t, "[");
     for (uint32_t i = 0; i < n; i++)
@@ -410,5 +409,5 @@ along_text(Call *k, uint32_t d, uint32_t rank)
 const char *
 times_text(Call *k, double factor)
 {
-    return factor == 1 ? "" : arena_printf(k->m->arena, " * %a", factor);
+    return factor == 1 ? "" : arena_printf(k->arena, " * %a", factor);
 }

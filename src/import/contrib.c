@@ -61,7 +61,7 @@ convert_embed_norm(Call *k)
 
     if (!call_in(k, IDS) || !call_in(k, WORDS) || !call_in(k, PLACES) || !call_in(k, SCALE))
         return call_refuse(k, "EmbedLayerNormalization without ids, words, places or scale");
-    call_number(k, "counts", k->nout > 1 && *text_of(k->proto->output[1]));
+    call_number(k, "counts", k->nout > 1 && *k->proto->output[1]);
     return call_says(k,
                      "ids ? segments words places kinds scale offset mask positions -> y count sum",
                      "positions? place = gather(places, positions)\n"
@@ -83,7 +83,7 @@ convert_rotary(Call *k)
     const Type *x = input_type(k, 0), *at = input_type(k, 1), *cache = input_type(k, 2);
     if (at->rank < 1 || at->rank > 2)
         return call_wrong(k, "RotaryEmbedding of %s at positions %s; one or two axes are needed",
-                          type_str(k->m->c, x), type_str(k->m->c, at));
+                          type_str(k->c, x), type_str(k->c, at));
     if (x->rank == 3 && !heads && expr_const(x->dim[2], &hidden) &&
         expr_const(cache->dim[1], &half) && half > 0)
         set_int(k, "num_heads", hidden / (2 * half));
@@ -104,7 +104,7 @@ static bool
 activation_number(Call *k, const char *name, uint32_t nth, double *v)
 {
     const Attr *list = call_attr(k, "activation_params"),
-               *one = call_attr(k, arena_printf(k->m->arena, "activation_%s", name));
+               *one = call_attr(k, arena_printf(k->arena, "activation_%s", name));
 
     if (list && list->kind == ATTR_FLOATS && nth < list->n) {
         *v = list->floats[nth];
@@ -123,8 +123,8 @@ clip_text(Call *k)
 
     for (uint32_t i = 0; i < 2; i++)
         if (activation_number(k, names[i], i, &v))
-            bound[i] = arena_printf(k->m->arena, "%a", v);
-    return arena_printf(k->m->arena, "clip(y, %s, %s)", bound[0], bound[1]);
+            bound[i] = arena_printf(k->arena, "%a", v);
+    return arena_printf(k->arena, "clip(y, %s, %s)", bound[0], bound[1]);
 }
 
 /* The function of y that attribute "activation" names, one of ONNX's; y itself if there is none.
@@ -138,7 +138,7 @@ activation_text(Call *k)
                                          "Softplus",    "Softsign",  "ThresholdedRelu" };
     static const char *const names[] = { "alpha", "beta", "gamma" };
     const char *name = get_string(k, "activation", ""), *clip = clip_text(k);
-    Text text = { .arena = k->m->arena };
+    Text text = { .arena = k->arena };
     uint32_t r = 0, nth = 0, n = 0, kept = 0;
     double v;
 

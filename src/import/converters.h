@@ -7,13 +7,13 @@
 
 /* The model's own function that a node calls, NULL: none; and its body in place of the node.
  * (function.c) */
-const Onnx__FunctionProto *function_named(const Model *m, const Onnx__NodeProto *n);
+const OnnxFunction *function_named(const Model *m, const OnnxNode *n);
 bool function_call(Call *k);
 
 /* Operators of the user: reads nests from a file, NULL for none; is the node one of them? adds the
  * call. (user_operators.c) */
 bool own_read(Model *m, const char *path);
-bool own_named(const Model *m, const Onnx__NodeProto *n, const char *full);
+bool own_named(const Model *m, const OnnxNode *n, const char *full);
 bool own_call(Call *k);
 
 /* A row of the table of ONNX's operators. (ops.c) */
@@ -101,7 +101,7 @@ bool convert_dropout_training(Call *k);
 
 /* Strings. (strings.c) */
 /* a constant, str[n]; a NULL: none. 0, reported */
-ValueId call_strings(Call *k, const char *name, const Onnx__AttributeProto *a);
+ValueId call_strings(Call *k, const char *name, const OnnxAttribute *a);
 ValueId call_string(Call *k, const char *name, const char *s); /* str[] */
 Convert convert_string_split, convert_string_normalizer, convert_regex_full_match,
     convert_tokenizer;
@@ -113,9 +113,9 @@ ValueId regex_program(Call *k, const char *pattern); /* 0, reported (regex.c) */
 bool sequence_is(uint64_t entry);
 bool sequence_has_rank(uint64_t mark);
 bool sequence_same_rank(uint64_t a, uint64_t b);
-bool map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is); /* (map.c) */
+bool map_input(Model *m, const OnnxValueInfo *v, bool *is); /* (map.c) */
 /* the keys of an output that is a map; 0: it is not */
-ValueId map_output(const Model *m, const Onnx__ValueInfoProto *v);
+ValueId map_output(const Model *m, const OnnxValueInfo *v);
 Sym map_part(Ctx *c, Sym name, int part); /* 0: the values, 1: their keys */
 bool sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional, bool list);
 Sym sequence_part(Ctx *c, Sym name, int part); /* 0: the items, 1: their sizes */

@@ -8,17 +8,17 @@
 #include <string.h>
 
 static bool
-is_modified(const Onnx__NodeProto *n)
+is_modified(const OnnxNode *n)
 {
-    const Onnx__AttributeProto *scores = node_attribute(n, "score_mod"),
-                               *probs = node_attribute(n, "prob_mod");
+    const OnnxAttribute *scores = node_attribute(n, "score_mod"),
+                        *probs = node_attribute(n, "prob_mod");
     return (scores && scores->g) || (probs && probs->g);
 }
 
 static ValueId
 modified(Call *k, const char *name, ValueId x)
 {
-    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
+    const OnnxAttribute *a = node_attribute(k->proto, name);
     return a && a->g && x ? inside_apply(k, a->g, x) : x;
 }
 
@@ -39,7 +39,7 @@ repeat(Call *k, const char *name)
 static bool
 read_flex(Call *k)
 {
-    const Onnx__AttributeProto *given = node_attribute(k->proto, "scale");
+    const OnnxAttribute *given = node_attribute(k->proto, "scale");
 
     if (!call_names(k, "x[b, #heads, _, #size] k[b, #shared, _, _] v[b, shared, _, _] -> y"))
         return false;
@@ -49,7 +49,7 @@ read_flex(Call *k)
         return call_wrong(k,
                           "FlexAttention of %s and %s; floats are needed, and a multiple of the "
                           "heads of keys",
-                          type_str(k->m->c, input_type(k, 0)), type_str(k->m->c, input_type(k, 1)));
+                          type_str(k->c, input_type(k, 0)), type_str(k->c, input_type(k, 1)));
     call_number(k, "group", heads / shared);
     call_number(k, "repeated", heads > shared);
     call_real(k, "by", given ? (double)given->f : 1 / sqrt((double)size));

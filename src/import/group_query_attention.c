@@ -109,17 +109,16 @@ is_state(const Call *k, ValueId v)
 static bool
 require(Call *k, ValueId v, const Expr *said, const char *what)
 {
-    Ctx *c = k->m->c;
     ValueId known = v && !k->m->g->value.at[v].known.at ? call_match(k, v, NULL) : v;
 
     if (!known)
         return false;
     const Expr *is = k->m->g->value.at[known].known.at[0];
-    const char *why = arena_printf(c->arena, "%s: %s, and rows of a cache that is a state",
+    const char *why = arena_printf(k->c->arena, "%s: %s, and rows of a cache that is a state",
                                    k->proto->op_type, what);
     return model_require(k->m, is, said, why) ||
            call_wrong(k, "%s %s, and the cache, which is a state, has %s rows with the new ones",
-                      what, expr_str(c, is), expr_str(c, said));
+                      what, expr_str(k->c, is), expr_str(k->c, said));
 }
 
 /* The new rows are appended to the past: all sequences have the same length, and the lengths must
@@ -128,7 +127,7 @@ static bool
 come_behind(Cached *a)
 {
     Call *k = a->k;
-    const Expr *all = expr_add(k->m->c, value_type(k, call_value(k, "past_key"))->dim[2],
+    const Expr *all = expr_add(k->c, value_type(k, call_value(k, "past_key"))->dim[2],
                                value_type(k, call_value(k, "k"))->dim[1]);
 
     return call_text(k, "begin = shape(past_key)[2]\n"
@@ -172,8 +171,8 @@ cached_rows(Cached *a, const char *names)
     a->size = wide / per;
     if (wide % per)
         return call_wrong(k, "the query has %" PRId64 " columns for %" PRId64 " heads", wide, per);
-    call_size(k, "shared", expr_int(k->m->c, a->shared));
-    call_size(k, "size", expr_int(k->m->c, a->size));
+    call_size(k, "shared", expr_int(k->c, a->shared));
+    call_size(k, "size", expr_int(k->c, a->size));
     call_number(k, "keys", a->heads * a->size);
     call_number(k, "values", (a->heads + a->shared) * a->size);
     return call_names(k, names) && call_text(k, "all = q\n"

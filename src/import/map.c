@@ -21,12 +21,11 @@ keys_of(Ctx *c, const char *name)
 }
 
 bool
-map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
+map_input(Model *m, const OnnxValueInfo *v, bool *is)
 {
-    const Onnx__TypeProto *t = v->type;
-    const Onnx__TypeProto__Map *map =
-        t && t->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE ? t->map_type : NULL;
-    const Onnx__TypeProto *value = map ? map->value_type : NULL;
+    const OnnxType *t = v->type;
+    const OnnxMapType *map = t && t->value_case == ONNX_MAP_TYPE ? t->map_type : NULL;
+    const OnnxType *value = map ? map->value_type : NULL;
     DType key = map ? dtype_from_onnx(map->key_type) : DT_NONE;
     DType of = tensor_type(value) ? dtype_from_onnx(value->tensor_type->elem_type) : DT_NONE;
     const Expr *entries = expr_symbol(m->c, arena_printf(m->arena, "%s_entries", v->name));
@@ -42,15 +41,14 @@ map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
 }
 
 ValueId
-map_output(const Model *m, const Onnx__ValueInfoProto *v)
+map_output(const Model *m, const OnnxValueInfo *v)
 {
-    const Onnx__TypeProto *t = v->type;
+    const OnnxType *t = v->type;
     uint64_t keys = 0;
 
-    t = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE && t->sequence_type
-            ? t->sequence_type->elem_type
-            : t;
-    if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE)
+    t = t && t->value_case == ONNX_SEQUENCE_TYPE && t->sequence_type ? t->sequence_type->elem_type
+                                                                     : t;
+    if (t && t->value_case == ONNX_MAP_TYPE)
         map_get(&m->value, MAP_PTR(keys_of(m->c, v->name)), &keys);
     return (ValueId)keys;
 }
@@ -69,7 +67,7 @@ read_keys(Call *k)
 
     if (!need_input(k, 0))
         return 0;
-    if (!map_get(&k->m->value, MAP_PTR(keys_of(k->m->c, k->proto->input[0])), &v))
+    if (!map_get(&k->m->value, MAP_PTR(keys_of(k->c, k->proto->input[0])), &v))
         call_refuse(k, "%s of \"%s\", which is no map that the model has as an input",
                     k->proto->op_type, k->proto->input[0]);
     return (ValueId)v;
@@ -79,8 +77,8 @@ read_keys(Call *k)
 static ValueId
 nothing(Call *k, DType t, int64_t count)
 {
-    void *data = arena_alloc(k->m->arena, (size_t)count * dtype_info[t].bytes + 1);
-    Sym empty = sym(k->m->c, "");
+    void *data = arena_alloc(k->arena, (size_t)count * dtype_info[t].bytes + 1);
+    Sym empty = sym(k->c, "");
 
     memset(data, 0, (size_t)count * dtype_info[t].bytes);
     for (int64_t i = 0; t == DT_STR && i < count; i++)
@@ -108,7 +106,7 @@ placed(Call *k, ValueId place, ValueId values, int64_t count)
 static bool
 convert_dict_vectorizer(Call *k)
 {
-    const Onnx__AttributeProto *a = node_attribute(k->proto, "string_vocabulary");
+    const OnnxAttribute *a = node_attribute(k->proto, "string_vocabulary");
     AttrList words = ml_ints(k, "int64_vocabulary");
     ValueId keys = read_keys(k), strings = keys && a ? call_strings(k, "vocabulary", a) : 0;
 
@@ -188,9 +186,9 @@ by_label(const void *x, const void *y, void *labels)
 static ValueId
 sorted(Call *k, ValueId table, const AttrList *labels, Sym name, ValueId *keys)
 {
-    int64_t *order = NEW_ARRAY(k->m->arena, int64_t, labels->n);
+    int64_t *order = NEW_ARRAY(k->arena, int64_t, labels->n);
     size_t bytes = dtype_info[labels->t].bytes;
-    char *in_order = arena_alloc(k->m->arena, (size_t)labels->n * bytes);
+    char *in_order = arena_alloc(k->arena, (size_t)labels->n * bytes);
     bool as_it_is = true;
 
     for (int64_t i = 0; i < labels->n; i++)
@@ -211,7 +209,6 @@ sorted(Call *k, ValueId table, const AttrList *labels, Sym name, ValueId *keys)
 static bool
 convert_zip_map(Call *k)
 {
-    Ctx *c = k->m->c;
     AttrList labels;
 
     if (!need_input(k, 0) || !ml_list(k, "classlabels", &labels))
@@ -219,12 +216,12 @@ convert_zip_map(Call *k)
     ValueId table = ml_rows(k, k->in.at[0]);
     if (!table)
         return false;
-    const Expr *columns = value_type(k, table)->dim[1], *wanted = expr_int(c, labels.n);
+    const Expr *columns = value_type(k, table)->dim[1], *wanted = expr_int(k->c, labels.n);
     if (!labels.n || !model_require(k->m, columns, wanted,
-                                    arena_printf(c->arena, "%s: columns and labels", k->origin)))
-        return call_wrong(k, "%s columns and %lld labels", expr_str(c, columns),
+                                    arena_printf(k->c->arena, "%s: columns and labels", k->origin)))
+        return call_wrong(k, "%s columns and %lld labels", expr_str(k->c, columns),
                           (long long)labels.n);
-    Sym name = keys_of(c, output_name(k));
+    Sym name = keys_of(k->c, output_name(k));
     ValueId keys;
     table = sorted(k, table, &labels, name, &keys);
     map_put(&k->m->value, MAP_PTR(name), keys);

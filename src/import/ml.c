@@ -19,7 +19,7 @@
 AttrList
 ml_floats(Call *k, const char *name)
 {
-    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
+    const OnnxAttribute *a = node_attribute(k->proto, name);
     return a ? (AttrList){ DT_F32, (int64_t)a->n_floats, a->floats }
              : (AttrList){ DT_F32, 0, NULL };
 }
@@ -27,7 +27,7 @@ ml_floats(Call *k, const char *name)
 AttrList
 ml_ints(Call *k, const char *name)
 {
-    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
+    const OnnxAttribute *a = node_attribute(k->proto, name);
     return a ? (AttrList){ DT_I64, (int64_t)a->n_ints, a->ints } : (AttrList){ DT_I64, 0, NULL };
 }
 
@@ -41,8 +41,8 @@ ml_list(Call *k, const char *base, AttrList *out)
 
     *out = (AttrList){ 0 };
     for (int i = 0; i < 6; i++) {
-        const Onnx__AttributeProto *a =
-            node_attribute(k->proto, arena_printf(k->m->arena, "%s_%s", base, end[i]));
+        const OnnxAttribute *a =
+            node_attribute(k->proto, arena_printf(k->arena, "%s_%s", base, end[i]));
         if (!a)
             continue;
         if (i == 0) {
@@ -56,7 +56,7 @@ ml_list(Call *k, const char *base, AttrList *out)
             *out = (AttrList){ DT_F32, (int64_t)a->n_floats, a->floats };
         } else if (a->t) {
             if (!tensor_read(k->m, a->t, base, k->loc, &type, &out->data) ||
-                !expr_const(type_count(k->m->c, type), &out->n))
+                !expr_const(type_count(k->c, type), &out->n))
                 return false;
             out->t = type->dtype;
         }
@@ -77,13 +77,13 @@ ml_number(const AttrList *l, int64_t i)
 ValueId
 ml_const(Call *k, const char *name, DType t, int64_t rows, int64_t columns, const void *data)
 {
-    const Expr *dim[2] = { expr_int(k->m->c, rows), expr_int(k->m->c, columns < 0 ? 1 : columns) };
+    const Expr *dim[2] = { expr_int(k->c, rows), expr_int(k->c, columns < 0 ? 1 : columns) };
     size_t bytes = (size_t)(rows * (columns < 0 ? 1 : columns)) * dtype_info[t].bytes;
-    char *copy = arena_alloc(k->m->arena, bytes + 16);
+    char *copy = arena_alloc(k->arena, bytes + 16);
 
     if (bytes)
         memcpy(copy, data, bytes);
-    return graph_const(k->m->g, name, type_new(k->m->c, t, columns < 0 ? 1 : 2, dim), copy);
+    return graph_const(k->m->g, name, type_new(k->c, t, columns < 0 ? 1 : 2, dim), copy);
 }
 
 ValueId
@@ -100,7 +100,7 @@ ml_rows(Call *k, ValueId x)
     if (value_type(k, x)->rank == 1)
         return value_of_text(k, "x", &x, "reshape(x, [1, -1])");
     call_refuse(k, "%s of %s; rows of numbers are needed", k->proto->op_type,
-                type_str(k->m->c, value_type(k, x)));
+                type_str(k->c, value_type(k, x)));
     return 0;
 }
 
@@ -156,7 +156,7 @@ bool
 ml_result(Call *k, uint32_t i, ValueId v)
 {
     const char *name =
-        i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : "unused";
+        i < k->proto->n_output && *k->proto->output[i] ? k->proto->output[i] : "unused";
     v = v ? call_op(k, OP_identity, 0, NULL, 1, &v, name) : 0;
     call_bind(k, i, v);
     k->done = true;
@@ -190,15 +190,14 @@ by_key(const void *x, const void *y, void *user)
 ValueId
 ml_place(Call *k, ValueId x, const AttrList *keys)
 {
-    Arena *a = k->m->arena;
-    int64_t *order = NEW_ARRAY(a, int64_t, keys->n + 2), kept = 0;
+    int64_t *order = NEW_ARRAY(k->arena, int64_t, keys->n + 2), kept = 0;
     uint32_t size = dtype_info[keys->t].bytes;
-    char *sorted = arena_alloc(a, (size_t)keys->n * size + 1);
+    char *sorted = arena_alloc(k->arena, (size_t)keys->n * size + 1);
     TnArray array = { (void *)keys->data, routine_type(keys->t), 1, &keys->n };
 
     if (x && value_type(k, x)->dtype != keys->t) {
         call_refuse(k, "%s of %s, whose keys are %s", k->proto->op_type,
-                    type_str(k->m->c, value_type(k, x)), dtype_info[keys->t].name);
+                    type_str(k->c, value_type(k, x)), dtype_info[keys->t].name);
         return 0;
     }
     if (!array.type) {
@@ -226,7 +225,7 @@ static bool
 map_to(Call *k, ValueId place, const AttrList *values, const void *otherwise)
 {
     uint32_t size = dtype_info[values->t].bytes;
-    char *all = arena_alloc(k->m->arena, (size_t)(values->n + 1) * size + 1);
+    char *all = arena_alloc(k->arena, (size_t)(values->n + 1) * size + 1);
 
     if (values->n)
         memcpy(all, values->data, (size_t)values->n * size);
@@ -239,22 +238,22 @@ map_to(Call *k, ValueId place, const AttrList *values, const void *otherwise)
 static bool
 default_of(Call *k, DType t, const void **out, const char *unknown)
 {
-    const Onnx__AttributeProto *a = node_attribute(k->proto, "default_tensor");
+    const OnnxAttribute *a = node_attribute(k->proto, "default_tensor");
     const Type *type;
     Number n = { 0 };
 
     if (a && a->t)
         return tensor_read(k->m, a->t, "default_tensor", k->loc, &type, out) && type->dtype == t;
     if (t == DT_STR) {
-        Sym s = sym(k->m->c, get_string(k, "default_string", unknown));
-        *out = arena_copy(k->m->arena, &s, sizeof s);
+        Sym s = sym(k->c, get_string(k, "default_string", unknown));
+        *out = arena_copy(k->arena, &s, sizeof s);
         return true;
     }
     if (dtype_is_float(t))
         n.f = attr_float((Attrs){ k->attr.at, k->attr.n }, "default_float", -0.0);
     else
         n.i = get_int(k, "default_int64", -1);
-    void *at = arena_alloc(k->m->arena, 16);
+    void *at = arena_alloc(k->arena, 16);
     number_store(t, at, 0, n);
     *out = at;
     return true;
@@ -270,7 +269,7 @@ convert_label_encoder(Call *k)
         !ml_list(k, "classes", &classes))
         return false;
     if (classes.n) { /* version 1: strings to their indices, and back */
-        int64_t *place = NEW_ARRAY(k->m->arena, int64_t, classes.n);
+        int64_t *place = NEW_ARRAY(k->arena, int64_t, classes.n);
         for (int64_t i = 0; i < classes.n; i++)
             place[i] = i;
         keys = values = (AttrList){ DT_I64, classes.n, place };
@@ -291,7 +290,7 @@ static bool
 convert_category_mapper(Call *k)
 {
     AttrList words, numbers = ml_ints(k, "cats_int64s");
-    const Onnx__AttributeProto *a = node_attribute(k->proto, "cats_strings");
+    const OnnxAttribute *a = node_attribute(k->proto, "cats_strings");
     const void *otherwise;
 
     if (!need_input(k, 0) || !a)
@@ -322,7 +321,7 @@ convert_one_hot_encoder(Call *k)
     if (cats.n > 1 << 12)
         return call_refuse(k, "OneHotEncoder of %lld categories; 4096 are possible",
                            (long long)cats.n);
-    float *unit = NEW_ARRAY(k->m->arena, float, (cats.n + 1) * cats.n);
+    float *unit = NEW_ARRAY(k->arena, float, (cats.n + 1) * cats.n);
     for (int64_t i = 0; i < cats.n; i++)
         unit[i * cats.n + i] = 1;
     ValueId x = cats.t == DT_STR ? k->in.at[0] : call_cast(k, k->in.at[0], cats.t),
@@ -390,12 +389,12 @@ convert_binarizer(Call *k)
 static bool
 convert_feature_vectorizer(Call *k)
 {
-    Text parts = { .arena = k->m->arena };
+    Text parts = { .arena = k->arena };
 
     if (!call_names(k, "x -> y"))
         return false;
     for (uint32_t i = 0; i < k->in.n; i++) {
-        const char *name = arena_printf(k->m->arena, "rows_%u", i);
+        const char *name = arena_printf(k->arena, "rows_%u", i);
         call_name(k, name, need_input(k, i) ? ml_rows(k, k->in.at[i]) : 0);
         if (!call_value(k, name))
             return false;
@@ -428,7 +427,7 @@ linear(Call *k, ValueId x, const AttrList *w, const AttrList *b, int64_t rows)
         return 0;
     }
     int64_t columns = w->n / rows;
-    float *transposed = NEW_ARRAY(k->m->arena, float, w->n + 1);
+    float *transposed = NEW_ARRAY(k->arena, float, w->n + 1);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
             transposed[j * rows + i] = ((const float *)w->data)[i * columns + j];
@@ -540,16 +539,15 @@ typedef struct {
 static bool
 pairs_of(Call *k, const AttrList *w, const AttrList *per_class, int64_t count, ClassPairs *p)
 {
-    Arena *a = k->m->arena;
     int64_t n = per_class->n, from_i = 0;
 
     p->pairs = n * (n - 1) / 2;
     if (n < 2 || w->n != (n - 1) * count)
         return call_wrong(k, "%lld coefficients for %lld vectors of %lld classes", (long long)w->n,
                           (long long)count, (long long)n);
-    p->weight = NEW_ARRAY(a, float, count * p->pairs + 1);
-    p->first = NEW_ARRAY(a, float, p->pairs *n);
-    p->second = NEW_ARRAY(a, float, p->pairs *n);
+    p->weight = NEW_ARRAY(k->arena, float, count * p->pairs + 1);
+    p->first = NEW_ARRAY(k->arena, float, p->pairs *n);
+    p->second = NEW_ARRAY(k->arena, float, p->pairs *n);
     for (int64_t i = 0, e = 0; i < n; from_i += ((const int64_t *)per_class->data)[i++]) {
         int64_t some = ((const int64_t *)per_class->data)[i], from_j = from_i + some;
         for (int64_t j = i + 1; j < n; from_j += ((const int64_t *)per_class->data)[j++], e++) {

@@ -31,7 +31,7 @@ key_axis(Call *k)
 static const char *
 list_text(Call *k)
 {
-    Ctx *c = k->m->c;
+    Ctx *c = k->c;
     const Expr *n = type_named(k, "mask")->dim[0], *batch = type_named(k, "q")->dim[0];
 
     if (expr_eq(c, NULL, n, batch) == YES) /* key j of a sequence is visible below its length */
@@ -58,7 +58,7 @@ read_mask(Call *k)
     const Type *t = type_named(k, "mask");
 
     if (t->rank < 1 || t->rank > 4)
-        return call_refuse(k, "%s with a mask of type %s", k->proto->op_type, type_str(k->m->c, t));
+        return call_refuse(k, "%s with a mask of type %s", k->proto->op_type, type_str(k->c, t));
     if (t->rank == 1)
         return call_text(k,
                          "b = shape(q)[0]\n"
@@ -123,7 +123,7 @@ static bool
 attend(Call *k)
 {
     bool apart = key_axis(k) == 2, causal = get_int(k, "unidirectional", 0) != 0;
-    bool square = expr_eq(k->m->c, NULL, type_named(k, "q")->dim[1],
+    bool square = expr_eq(k->c, NULL, type_named(k, "q")->dim[1],
                           type_named(k, "k")->dim[key_axis(k)]) == YES;
     const char *parts[] = { causal && square ? "is_causal = 1" : "is_causal = 0",
                             get_float(k, "scale", 0) != 0 ? ", scale = $scale" : "",
@@ -221,7 +221,7 @@ attend_packed(Call *k)
 
     if (rows->rank != 3 || !expr_const(rows->dim[2], NULL))
         return call_refuse(k, "%s of %s; rows [b, s, n] of known width are needed",
-                           k->proto->op_type, type_str(k->m->c, rows));
+                           k->proto->op_type, type_str(k->c, rows));
     if (!call_three_parts(k, rows, "weights", wide) ||
         !call_text(k, "past_key = absent\n"
                       "past_value = absent\n"

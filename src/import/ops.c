@@ -245,10 +245,9 @@ is_as_described(Call *k, const OpRow *row, char what, uint32_t i)
 
     if (t && what == 'i' && !dtype_is_int(t->dtype))
         return call_wrong(k, "input %u of %s is %s, and has to be of integers; cast it to int64", i,
-                          row->onnx, type_str(k->m->c, t));
+                          row->onnx, type_str(k->c, t));
     if (t && what == 'n')
-        k->in.at[i] =
-            list_of(k, k->in.at[i], 1, arena_printf(k->m->arena, "input %u, one number", i));
+        k->in.at[i] = list_of(k, k->in.at[i], 1, arena_printf(k->arena, "input %u, one number", i));
     return !t || k->in.at[i];
 }
 

@@ -42,7 +42,7 @@ compute_as(Call *k, DType t, const uint32_t like[4])
     if (!call_outputs(k, k->op, k->attr.n, k->attr.at))
         return false;
     for (uint32_t i = 0; i < 4 && i < k->nout; i++) {
-        ValueId v = inside_outer(k, sym(k->m->c, text_of(k->proto->output[i])));
+        ValueId v = inside_outer(k, sym(k->c, k->proto->output[i]));
         if (v && !(v = call_cast(k, v, was[i])))
             return false;
         call_bind(k, i, v);
@@ -172,15 +172,14 @@ convert_axes_real(Call *k)
 static bool
 split_rounded_up(Call *k)
 {
-    Ctx *c = k->m->c;
     const Type *t = input_type(k, 0);
     int64_t n = k->nout, axis = get_int(k, "axis", 0);
     ValueId x = k->in.at[0];
-    Text parts = { .arena = k->m->arena };
+    Text parts = { .arena = k->arena };
 
     axis += axis < 0 ? t->rank : 0;
     if (axis < 0 || axis >= t->rank || n < 2 || n > 64 || expr_const(t->dim[axis], NULL) ||
-        expr_exact_div(c, t->dim[axis], expr_int(c, n)))
+        expr_exact_div(k->c, t->dim[axis], expr_int(k->c, n)))
         return true;
     for (int64_t i = 0; i < n; i++)
         text_printf(&parts, "%smin(up, max(0, size - up * %" PRId64 "))", i ? ", " : "", i);
@@ -320,7 +319,7 @@ convert_batch_norm(Call *k)
                                   "BatchNormalization of %s with spatial=0, and input %u is %s: it "
                                   "needs one number for each place of a sample, all dimensions but "
                                   "the first",
-                                  type_str(k->m->c, x), i, type_str(k->m->c, input_type(k, i)));
+                                  type_str(k->c, x), i, type_str(k->c, input_type(k, i)));
         return call_says(k, "x scale bias mean variance -> y",
                          "y = (x - mean) * (scale / sqrt(variance + $epsilon:1e-5)) + bias");
     }

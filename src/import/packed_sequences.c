@@ -24,7 +24,7 @@ attend_rows(Call *k)
 
     if (bias && bias->rank != 4)
         return call_refuse(k, "%s with a bias of type %s for its scores", k->proto->op_type,
-                           type_str(k->m->c, bias));
+                           type_str(k->c, bias));
     call_fact(k, "batch", bias && expr_is(bias->dim[0], 1) ? "none" : "sequence");
     return call_text(k,
                      "sums = i64(sums)\n"
@@ -61,7 +61,7 @@ convert_packed_rows(Call *k)
     const Type *rows = value_type(k, call_value(k, "rows"));
     if (rows->rank != 2)
         return call_refuse(k, "%s of %s, where rows of known width are needed", k->proto->op_type,
-                           type_str(k->m->c, rows));
+                           type_str(k->c, rows));
     return call_three_parts(k, rows, "rows", wide) && attend_rows(k);
 }
 

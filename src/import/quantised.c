@@ -121,7 +121,7 @@ static bool
 convert_qlinear_concat(Call *k)
 {
     uint32_t n = k->in.n >= 2 ? (k->in.n - 2) / 3 : 0;
-    Text parts = { .arena = k->m->arena };
+    Text parts = { .arena = k->arena };
 
     if (n < 1 || n > 64 || k->in.n != 2 + 3 * n)
         return call_refuse(k, "QLinearConcat of %u inputs", k->in.n);
@@ -213,7 +213,7 @@ static const uint8_t *
 words_of(Call *k, ValueId v, DType t, int64_t *n)
 {
     const Value *value = &k->m->g->value.at[v];
-    return value->data && value->type->dtype == t && expr_const(type_count(k->m->c, value->type), n)
+    return value->data && value->type->dtype == t && expr_const(type_count(k->c, value->type), n)
                ? value->data
                : NULL;
 }
@@ -364,7 +364,7 @@ unpack(Call *k, const char *name, int64_t n)
 
     if (!t->rank || t->rank >= TN_MAX_RANK || !expr_const(t->dim[t->rank - 1], &bytes) ||
         n > 2 * bytes)
-        return call_refuse(k, "%s of %s", k->proto->op_type, type_str(k->m->c, t));
+        return call_refuse(k, "%s of %s", k->proto->op_type, type_str(k->c, t));
     to[t->rank - 1] = 2 * bytes;
     call_fact(k, "name", name);
     call_fact(k, "to", ints_text(k, t->rank, to));
@@ -398,7 +398,7 @@ convert_gather_quantised(Call *k)
     if (!fits || !expr_const(x->dim[axis], &n) || !expr_const(scale->dim[axis], &blocks) ||
         n > INT64_MAX / 2)
         return call_refuse(k, "GatherBlockQuantized of %s in blocks of %lld with scales %s",
-                           type_str(k->m->c, x), (long long)block, type_str(k->m->c, scale));
+                           type_str(k->c, x), (long long)block, type_str(k->c, scale));
     call_number(k, "along", along);
     call_number(k, "block", block);
     call_number(k, "axis", axis + (along < axis ? (int64_t)input_type(k, 1)->rank - 1 : 0));

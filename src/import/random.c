@@ -10,13 +10,13 @@
 static const char *
 random_text(Call *k, const char *like, bool normal)
 {
-    const char *name = k->proto->n_output ? text_of(k->proto->output[0]) : "";
+    const char *name = k->proto->n_output ? k->proto->output[0] : "";
     const Attr *seed = call_attr(k, "seed");
     float given = seed ? (float)(seed->kind == ATTR_FLOAT ? seed->f : (double)seed->i) : 0;
     uint32_t bits;
 
     memcpy(&bits, &given, sizeof bits);
-    return arena_printf(k->m->arena,
+    return arena_printf(k->arena,
                         "random(%s) {normal = %d, seed = %" PRId64 ", stream = %" PRId64 "}", like,
                         normal, seed ? bits : k->m->seed,
                         seed ? 0 : (int64_t)(hash_bytes(name, strlen(name), 0) >> 16));

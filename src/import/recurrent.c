@@ -94,7 +94,7 @@ static bool
 read_functions(Net *n)
 {
     Call *k = n->k;
-    Arena *a = k->m->arena;
+    Arena *a = k->arena;
     const char *given = get_string(k, "activations", "");
     const Attr *alpha = call_attr(k, "activation_alpha"), *beta = call_attr(k, "activation_beta");
     uint32_t count = n->functions * n->directions, na = 0, nb = 0, r;
@@ -121,7 +121,7 @@ read_functions(Net *n)
         n->function[i] = text;
     }
     if (*given && !word(a, given, count - 1))
-        diag_note(&k->m->c->diags, k->loc,
+        diag_note(&k->c->diags, k->loc,
                   "attribute \"activations\" has fewer names than the %u gates of %u directions: "
                   "they stand as \"%s\"",
                   n->functions, n->directions, text_str(&all));
@@ -148,12 +148,12 @@ check_node(const Net *n)
         return false;
     const Type *x = input_type(k, X);
     if (!dtype_is_float(x->dtype))
-        return call_wrong(k, "%s: X is %s; its elements must be floats", op, type_str(k->m->c, x));
+        return call_wrong(k, "%s: X is %s; its elements must be floats", op, type_str(k->c, x));
     for (uint32_t i = W; i <= R && !n->quantised; i++)
         if (input_type(k, i)->dtype != x->dtype)
             return call_wrong(k, "%s: X is %s and %c is %s; both must have one element type", op,
-                              type_str(k->m->c, x), i == W ? 'W' : 'R',
-                              type_str(k->m->c, input_type(k, i)));
+                              type_str(k->c, x), i == W ? 'W' : 'R',
+                              type_str(k->c, input_type(k, i)));
     return true;
 }
 
@@ -163,7 +163,7 @@ static bool
 name_inputs(const Net *n)
 {
     Call *k = n->k;
-    Ctx *c = k->m->c;
+    Ctx *c = k->c;
     const bool batch_first = get_int(k, "layout", 0) != 0;
     const char *at = batch_first ? "[b, d, n]" : "[d, b, n]";
     const int64_t size = get_int(k, "hidden_size", 0);
@@ -178,7 +178,7 @@ name_inputs(const Net *n)
                                arena_printf(c->arena, "%s: hidden_size and R", k->origin)))
         return call_wrong(k, "hidden_size is %lld, but R has %s", (long long)size,
                           expr_str(c, hidden));
-    return call_names(k, arena_printf(k->m->arena,
+    return call_names(k, arena_printf(k->arena,
                                       "X %s ? B[d, 2*gates*n] sequence_lens[b] initial_h%s "
                                       "initial_c%s P[d, 3*n]",
                                       n->quantised ? "W[d, i, gates*n] R[d, n, gates*n]"
@@ -217,7 +217,7 @@ read_inputs(const Net *n)
 static const char *
 parts(const Net *n, const char *name, const char *of, uint32_t count)
 {
-    Arena *a = n->k->m->arena;
+    Arena *a = n->k->arena;
     Text names = { .arena = a }, sizes = { .arena = a };
 
     for (uint32_t i = 0; i < count; i++) {
@@ -282,7 +282,7 @@ static const char loop_text[] =
 static const char *
 at(const Net *n, uint32_t d, uint32_t which, const char *x)
 {
-    return replaced(n->k->m->arena, n->function[d * n->functions + which], '#', x);
+    return replaced(n->k->arena, n->function[d * n->functions + which], '#', x);
 }
 
 /* The next state, and for an LSTM the cell, as texts of the parts g0, g1, … of the gates; for a GRU
@@ -291,13 +291,12 @@ static const char *
 new_state(const Net *n, uint32_t d)
 {
     Call *k = n->k;
-    Arena *a = k->m->arena;
     const bool peeps = n->gates == LSTM && call_in(k, P);
 
     if (n->gates == RNN)
-        return arena_printf(a, "new = %s\n", at(n, d, 0, "g0"));
+        return arena_printf(k->arena, "new = %s\n", at(n, d, 0, "g0"));
     if (n->gates == GRU)
-        return arena_printf(a,
+        return arena_printf(k->arena,
                             "update = %s\n"
                             "reset = %s\n"
                             "new = %s\n"
@@ -309,7 +308,7 @@ new_state(const Net *n, uint32_t d)
                                : call_in(k, B) ? "x2 + reset * (s2 + b2)"
                                                : "x2 + reset * s2"));
     return arena_printf(
-        a,
+        k->arena,
         "in = %s\n"
         "forget = %s\n"
         "cell = forget * c + in * %s\n"
@@ -340,7 +339,7 @@ direction(const Net *n, uint32_t d, bool reverse)
     call_fact(k, "stacks_y", all ? " -> y" : "");
     call_fact(k, "at", reverse && !lens ? "steps - 1 - t" : "t");
     call_fact(k, "split",
-              gru ? arena_printf(k->m->arena, "%s%s", parts(n, "x", "xt", GRU),
+              gru ? arena_printf(k->arena, "%s%s", parts(n, "x", "xt", GRU),
                                  parts(n, "s", "s", reset_after ? GRU : GRU - 1))
                   : parts(n, "g", "xt + s", n->gates));
     call_fact(k, "state", new_state(n, d));
@@ -361,7 +360,7 @@ convert(Net n)
     call_number(k, "lstm", n.gates == LSTM);
     call_number(k, "quantised", n.quantised);
     for (uint32_t i = 0; i < k->nout; i++)
-        n.want[i] = *text_of(k->proto->output[i]);
+        n.want[i] = *k->proto->output[i];
     if (!read_functions(&n) || !name_inputs(&n) || !read_inputs(&n))
         return false;
     call_name(k, "given", call_in(k, X));

@@ -27,7 +27,6 @@ known_number(const Call *k, ValueId v)
 bool
 convert_top_k(Call *k)
 {
-    Ctx *c = k->m->c;
     const Attr *count = call_attr(k, "k");
     int64_t axis = get_int(k, "axis", -1);
 
@@ -38,10 +37,10 @@ convert_top_k(Call *k)
     const Type *t = input_type(k, 0);
     const int64_t d = axis < 0 ? axis + t->rank : axis, number = known_number(k, k->in.at[1]);
     if (d < 0 || d >= t->rank)
-        return call_wrong(k, "axis %lld of %s", (long long)axis, type_str(c, t));
-    if (!expr_is(type_count(c, input_type(k, 1)), 1))
+        return call_wrong(k, "axis %lld of %s", (long long)axis, type_str(k->c, t));
+    if (!expr_is(type_count(k->c, input_type(k, 1)), 1))
         return call_wrong(k, "input 1 (k) of TopK is %s; it has one number",
-                          type_str(c, input_type(k, 1)));
+                          type_str(k->c, input_type(k, 1)));
     ValueId n = call_int_list(k, k->in.at[1]);
     call_name(k, "n",
               number >= 0 ? call_ints(k, "k", 1, &number)
@@ -72,7 +71,7 @@ convert_unique(Call *k)
     const Type *t = input_type(k, 0);
     int64_t axis = along ? along->i + (along->i < 0 ? t->rank : 0) : 0;
     if (along && (axis < 0 || axis >= t->rank))
-        return call_wrong(k, "axis %lld of %s", (long long)along->i, type_str(k->m->c, t));
+        return call_wrong(k, "axis %lld of %s", (long long)along->i, type_str(k->c, t));
     if (along)
         call_name(k, "rows", call_moved(k, k->in.at[0], axis, 0));
     call_number(k, "axis", axis);

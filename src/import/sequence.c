@@ -115,7 +115,7 @@ takes_any_rank(const Call *k)
 static bool
 read(Call *k, uint32_t i, Sequence *s)
 {
-    Sym name = i < k->proto->n_input ? sym(k->m->c, text_of(k->proto->input[i])) : sym(k->m->c, "");
+    Sym name = i < k->proto->n_input ? sym(k->c, k->proto->input[i]) : sym(k->c, "");
 
     *s = (Sequence){ 0 };
     map_get(&k->m->value, MAP_PTR(name), &s->mark);
@@ -125,8 +125,8 @@ read(Call *k, uint32_t i, Sequence *s)
             "a sequence whose items' rank the model does not say; declare the shape of its items");
     if (!sequence_is(s->mark))
         return call_wrong(k, "input %u of %s is no sequence", i, k->proto->op_type);
-    s->items = value_of(k, sequence_part(k->m->c, name, 0));
-    s->sizes = value_of(k, sequence_part(k->m->c, name, 1));
+    s->items = value_of(k, sequence_part(k->c, name, 0));
+    s->sizes = value_of(k, sequence_part(k->c, name, 1));
     return true;
 }
 
@@ -134,8 +134,8 @@ static void
 put(Call *k, Sym name, Sequence s)
 {
     map_put(&k->m->value, MAP_PTR(name), s.mark);
-    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 0)), s.items);
-    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 1)), s.sizes);
+    map_put(&k->m->value, MAP_PTR(sequence_part(k->c, name, 0)), s.items);
+    map_put(&k->m->value, MAP_PTR(sequence_part(k->c, name, 1)), s.sizes);
 }
 
 static bool
@@ -143,7 +143,7 @@ give(Call *k, Sequence s)
 {
     if (sequence_has_rank(s.mark) && (!s.items || !s.sizes))
         return false;
-    put(k, sym(k->m->c, k->proto->n_output ? text_of(k->proto->output[0]) : ""), s);
+    put(k, sym(k->c, k->proto->n_output ? k->proto->output[0] : ""), s);
     return true;
 }
 
@@ -151,21 +151,19 @@ give(Call *k, Sequence s)
 static Sequence
 empty(Call *k, DType t, uint32_t rank)
 {
-    Ctx *c = k->m->c;
-    const Expr *none = expr_int(c, 0), *dim[2] = { none, expr_int(c, rank) };
-    const void *nothing = arena_alloc(k->m->arena, 16);
+    const Expr *none = expr_int(k->c, 0), *dim[2] = { none, expr_int(k->c, rank) };
+    const void *nothing = arena_alloc(k->arena, 16);
 
     return (Sequence){ mark_of(t, rank),
-                       graph_const(k->m->g, "items", type_new(c, t, 1, dim), nothing),
-                       graph_const(k->m->g, "sizes", type_new(c, DT_I64, 2, dim), nothing) };
+                       graph_const(k->m->g, "items", type_new(k->c, t, 1, dim), nothing),
+                       graph_const(k->m->g, "sizes", type_new(k->c, DT_I64, 2, dim), nothing) };
 }
 
 /* A sequence of n tensors of one type and rank. */
 static bool
 construct(Call *k, uint32_t n, const ValueId *x, Sequence *s)
 {
-    ValueId *items = NEW_ARRAY(k->m->arena, ValueId, n),
-            *sizes = NEW_ARRAY(k->m->arena, ValueId, n);
+    ValueId *items = NEW_ARRAY(k->arena, ValueId, n), *sizes = NEW_ARRAY(k->arena, ValueId, n);
 
     for (uint32_t i = 0; i < n; i++) {
         if (!x[i])
@@ -174,7 +172,7 @@ construct(Call *k, uint32_t n, const ValueId *x, Sequence *s)
             value_type(k, x[i])->dtype != value_type(k, x[0])->dtype)
             return call_refuse(
                 k, "a sequence of %s and %s; Tenon needs items of one element type and one rank",
-                type_str(k->m->c, value_type(k, x[0])), type_str(k->m->c, value_type(k, x[i])));
+                type_str(k->c, value_type(k, x[0])), type_str(k->c, value_type(k, x[i])));
         items[i] = value_of_text(k, "x", &x[i], "reshape(x, [-1])");
         sizes[i] = value_of_text(k, "x", &x[i], "unsqueeze(shape(x), [0])");
     }
@@ -216,7 +214,7 @@ name_sequence(Call *k, const Sequence *s)
 static int64_t
 int_attr(const Call *k, const char *name, int64_t otherwise)
 {
-    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
+    const OnnxAttribute *a = node_attribute(k->proto, name);
     return a ? a->i : otherwise;
 }
 
@@ -228,7 +226,7 @@ read_empty(Call *k)
 
     if (dtype == DT_NONE)
         return call_refuse(k, "a sequence of ONNX type %s, which Tenon does not have",
-                           onnx_type_name(k->m->arena, (int)t));
+                           onnx_type_name(k->arena, (int)t));
     return give(k, (Sequence){ .mark = mark_of(dtype, UINT32_MAX) });
 }
 
@@ -284,15 +282,14 @@ may_be_empty(Call *k, const Sequence *s)
 static bool
 fix_rank(Call *k, Sequence *s, uint32_t rank)
 {
-    Ctx *c = k->m->c;
     const Type *t = value_type(k, s->sizes);
     Constraint filled = {
-        type_count(c, t), expr_scale(c, t->dim[0], rank),
-        arena_printf(c->arena, "%s: the items of the sequence have rank %u, or there are none",
+        type_count(k->c, t), expr_scale(k->c, t->dim[0], rank),
+        arena_printf(k->c->arena, "%s: the items of the sequence have rank %u, or there are none",
                      k->origin, rank),
         NULL, SIZES_EQUAL
     };
-    VEC_PUSH(c->arena, &k->m->g->constraints, filled);
+    VEC_PUSH(k->c->arena, &k->m->g->constraints, filled);
     s->sizes = value_of_text(k, "sizes", &s->sizes,
                              "n = reshape(squeeze(shape(sizes)[0]), [-1])\n"
                              "list = gather(reshape(sizes, [-1]), iota(n * %u))\n"
@@ -383,10 +380,10 @@ read_fresh_axis(Call *k, int64_t axis, uint32_t rank)
     for (uint32_t d = 0; d < rank; d++)
         every[d] = d;
     if (axis)
-        before = arena_printf(k->m->arena, "gather(sizes, %s) {axis = 1}, ",
+        before = arena_printf(k->arena, "gather(sizes, %s) {axis = 1}, ",
                               ints_text(k, (uint32_t)axis, every));
     if (axis < rank)
-        behind = arena_printf(k->m->arena, ", gather(sizes, %s) {axis = 1}",
+        behind = arena_printf(k->arena, ", gather(sizes, %s) {axis = 1}",
                               ints_text(k, rank - (uint32_t)axis, every + axis));
     return call_text(k,
                      "ones = expand(1, [reshape(n, [-1]), 1])\n"
@@ -428,7 +425,7 @@ read_concat(Call *k)
     if (axis < 0 || axis >= full || full > TN_MAX_RANK)
         return call_wrong(k, "axis %lld of items of rank %u", (long long)axis, rank);
     name_sequence(k, &s);
-    Text shape = { .arena = k->m->arena };
+    Text shape = { .arena = k->arena };
     for (uint32_t d = 0; d < full; d++)
         text_printf(&shape, d == axis ? "%sreshape(total, [-1])" : "%srow[%u]", d ? ", " : "", d);
     return call_text(k, STARTS "rows = sizes") && (!fresh || read_fresh_axis(k, axis, rank)) &&
@@ -462,7 +459,7 @@ split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n, bool dro
 {
     ValueId out[64];
     Sequence s;
-    Attr along = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis };
+    Attr along = { .name = sym(k->c, "axis"), .kind = ATTR_INT, .i = axis };
     OpNode split = call_node(k, OP_split, 1, &along, 2, (ValueId[]){ x, sizes });
 
     if (!sizes || !graph_infer_op(k->m->g, &split, n, NULL, out))
@@ -480,7 +477,7 @@ split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
 {
     const Type *t = value_type(k, x);
     uint32_t rank = 0;
-    Text columns = { .arena = k->m->arena };
+    Text columns = { .arena = k->arena };
 
     name_sequence(k, &(Sequence){ 0 });
     call_name(k, "x", x);
@@ -522,7 +519,6 @@ split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
 static bool
 read_split(Call *k)
 {
-    Ctx *c = k->m->c;
     ValueId x = k->in.n ? k->in.at[0] : 0, given = k->in.n > 1 ? k->in.at[1] : 0;
     const Type *t = x ? value_type(k, x) : NULL;
     int64_t axis = int_attr(k, "axis", 0), extent, size[64], n = 0, each = 1;
@@ -539,9 +535,9 @@ read_split(Call *k)
         for (int i = 0; i < 64; i++)
             most[i] = t->dim[axis];
         int64_t count;
-        if (!expr_const(type_count(c, value_type(k, given)), &count) || count > 64)
+        if (!expr_const(type_count(k->c, value_type(k, given)), &count) || count > 64)
             return call_refuse(k, "SplitToSequence into %s parts; 64 are possible",
-                               type_str(c, value_type(k, given)));
+                               type_str(k->c, value_type(k, given)));
         given = call_match(k, call_int_list(k, given), most);
         return split_into(k, x, axis, given, (uint32_t)count, false);
     }
@@ -582,7 +578,7 @@ mark_at(const Call *k, uint32_t i)
     uint64_t v = 0;
 
     if (i < k->proto->n_input)
-        map_get(&k->m->value, MAP_PTR(sym(k->m->c, text_of(k->proto->input[i]))), &v);
+        map_get(&k->m->value, MAP_PTR(sym(k->c, k->proto->input[i])), &v);
     return v;
 }
 
@@ -592,8 +588,8 @@ read_has_element(Call *k)
     uint64_t mark = mark_at(k, 0);
     Sequence s;
     uint8_t there = mark != 0;
-    ValueId v = graph_const(k->m->g, "there", type_new(k->m->c, DT_BOOL, 0, NULL),
-                            arena_copy(k->m->arena, &there, 1));
+    ValueId v = graph_const(k->m->g, "there", type_new(k->c, DT_BOOL, 0, NULL),
+                            arena_copy(k->arena, &there, 1));
 
     if (sequence_is(mark) && mark & OPTIONAL_LIST)
         return call_refuse(
@@ -634,8 +630,8 @@ static bool
 read_optional(Call *k)
 {
     uint64_t mark = mark_at(k, 0);
-    const Onnx__AttributeProto *a = node_attribute(k->proto, "type");
-    const Onnx__TypeProto *t = a ? a->tp : NULL;
+    const OnnxAttribute *a = node_attribute(k->proto, "type");
+    const OnnxType *t = a ? a->tp : NULL;
     Sequence s;
 
     if (sequence_is(mark)) {
@@ -650,7 +646,7 @@ read_optional(Call *k)
         s.mark |= OPTIONAL;
         return give(k, s);
     }
-    bool list = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
+    bool list = t && t->value_case == ONNX_SEQUENCE_TYPE;
     if (list)
         t = t->sequence_type->elem_type;
     if (!tensor_type(t) || dtype_from_onnx(t->tensor_type->elem_type) == DT_NONE)
@@ -673,8 +669,8 @@ read_identity(Call *k)
 bool
 sequence_settle(Call *k, Sym name, uint64_t mark)
 {
-    Sequence s = { 0, value_of(k, sequence_part(k->m->c, name, 0)),
-                   value_of(k, sequence_part(k->m->c, name, 1)) };
+    Sequence s = { 0, value_of(k, sequence_part(k->c, name, 0)),
+                   value_of(k, sequence_part(k->c, name, 1)) };
 
     map_get(&k->m->value, MAP_PTR(name), &s.mark);
     if (sequence_has_rank(s.mark) && !may_be_empty(k, &s))
@@ -695,19 +691,19 @@ sequence_settle(Call *k, Sym name, uint64_t mark)
 
 /* The body of the loop: takes an item of each sequence, runs the map's body, and appends its
  * results. */
-static Onnx__GraphProto *
-map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
+static OnnxGraph *
+map_body(Call *k, const OnnxGraph *body, char *const *in_name)
 {
-    Arena *a = k->m->arena;
-    Onnx__GraphProto *g = NEW(a, Onnx__GraphProto);
+    Arena *a = k->arena;
+    OnnxGraph *g = ONNX_NEW(a, Graph);
     size_t nin = body->n_input, nout = body->n_output, at = 0;
     char *const turn = arena_str(a, "map turn"), *const go = arena_str(a, "map go"),
                 *const again = arena_str(a, "map again");
 
     g->name = arena_str(a, "map");
-    g->node = NEW_ARRAY(a, Onnx__NodeProto *, body->n_node + nin + nout + 1);
-    g->input = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 2);
-    g->output = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 1);
+    g->node = NEW_ARRAY(a, OnnxNode *, body->n_node + nin + nout + 1);
+    g->input = NEW_ARRAY(a, OnnxValueInfo *, nout + 2);
+    g->output = NEW_ARRAY(a, OnnxValueInfo *, nout + 1);
     g->n_input = nout + 2;
     g->n_output = nout + 1;
     g->initializer = body->initializer;
@@ -718,7 +714,7 @@ map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
     g->input[1] = made_scalar(a, go, 9);
     for (size_t i = 0; i < nin; i++) {
         bool list = sequence_is(mark_at(k, (uint32_t)i));
-        Onnx__NodeProto *n = made_node(a, list ? "SequenceAt" : "Identity", list ? 2 : 1, 1);
+        OnnxNode *n = made_node(a, list ? "SequenceAt" : "Identity", list ? 2 : 1, 1);
         n->input[0] = in_name[i];
         if (list)
             n->input[1] = turn;
@@ -728,7 +724,7 @@ map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
     for (size_t i = 0; i < body->n_node; i++)
         g->node[at++] = body->node[i];
     for (size_t i = 0; i < nout; i++) {
-        Onnx__NodeProto *n = made_node(a, "SequenceInsert", 2, 1);
+        OnnxNode *n = made_node(a, "SequenceInsert", 2, 1);
         char *before = arena_printf(a, "map %zu", i),
              *after = arena_printf(a, "map %zu and this", i);
         n->input[0] = before;
@@ -738,7 +734,7 @@ map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
         g->input[2 + i] = made_info(a, before);
         g->output[1 + i] = made_info(a, after);
     }
-    Onnx__NodeProto *n = made_node(a, "Identity", 1, 1);
+    OnnxNode *n = made_node(a, "Identity", 1, 1);
     n->input[0] = go;
     n->output[0] = again;
     g->node[at++] = n;
@@ -752,8 +748,8 @@ read_map(Call *k)
 {
     Model *m = k->m;
     Arena *a = m->arena;
-    const Onnx__AttributeProto *attr = node_attribute(k->proto, "body");
-    const Onnx__GraphProto *body = attr ? attr->g : NULL, *from = m->from;
+    const OnnxAttribute *attr = node_attribute(k->proto, "body");
+    const OnnxGraph *body = attr ? attr->g : NULL, *from = m->from;
     size_t nin = k->proto->n_input, nout = k->proto->n_output;
 
     if (!body || body->n_input != nin || body->n_output < nout || !nin ||
@@ -761,20 +757,20 @@ read_map(Call *k)
         return call_wrong(
             k, "SequenceMap needs a sequence, and a body that takes %zu values and gives %zu", nin,
             nout);
-    Onnx__GraphProto *g = NEW(a, Onnx__GraphProto);
+    OnnxGraph *g = ONNX_NEW(a, Graph);
     g->name = arena_str(a, "map");
-    g->node = NEW_ARRAY(a, Onnx__NodeProto *, body->n_output + 2);
-    Onnx__NodeProto *length_node = made_node(a, "SequenceLength", 1, 1),
-                    *loop = made_node(a, "Loop", 2 + body->n_output, body->n_output);
+    g->node = NEW_ARRAY(a, OnnxNode *, body->n_output + 2);
+    OnnxNode *length_node = made_node(a, "SequenceLength", 1, 1),
+             *loop = made_node(a, "Loop", 2 + body->n_output, body->n_output);
     length_node->input[0] = k->proto->input[0];
     length_node->output[0] = arena_str(a, "map length");
     loop->input[0] = length_node->output[0];
     loop->input[1] = arena_str(a, "");
     g->node[g->n_node++] = length_node;
-    g->output = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 1);
+    g->output = NEW_ARRAY(a, OnnxValueInfo *, nout + 1);
     for (size_t i = 0; i < body->n_output; i++) {
-        const Onnx__TypeProto *t = body->output[i]->type;
-        Onnx__NodeProto *n = made_node(a, "SequenceEmpty", 0, 1);
+        const OnnxType *t = body->output[i]->type;
+        OnnxNode *n = made_node(a, "SequenceEmpty", 0, 1);
         n->output[0] = arena_printf(a, "map empty %zu", i);
         made_int(a, n, "dtype", tensor_type(t) ? t->tensor_type->elem_type : 1);
         loop->input[2 + i] = n->output[0];
@@ -787,7 +783,7 @@ read_map(Call *k)
     g->node[g->n_node++] = loop;
     ValueList output = { 0 };
     for (size_t i = 0; i < nout; i++) /* now results of the loop */
-        map_put(&m->value, MAP_PTR(sym(m->c, text_of(k->proto->output[i]))), 0);
+        map_put(&m->value, MAP_PTR(sym(m->c, k->proto->output[i])), 0);
     m->from = g;
     bool ok = model_body(m, &output, NULL);
     m->from = from;

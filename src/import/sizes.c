@@ -43,15 +43,14 @@ length_is_open(const Call *k, const char *name)
 static bool
 as_long_as(Call *k, const char *name, const char *other, int64_t times)
 {
-    Ctx *c = k->m->c;
     const Expr *n = type_named(k, name)->dim[0],
-               *wanted = expr_scale(c, type_named(k, other)->dim[0], times);
+               *wanted = expr_scale(k->c, type_named(k, other)->dim[0], times);
 
     return model_require(
                k->m, n, wanted,
-               arena_printf(c->arena, "%s: the lengths of %s and %s", k->origin, other, name)) ||
+               arena_printf(k->c->arena, "%s: the lengths of %s and %s", k->origin, other, name)) ||
            call_wrong(k, "the lengths of %s and %s do not fit together: %s and %s", name, other,
-                      expr_str(c, n), expr_str(c, wanted));
+                      expr_str(k->c, n), expr_str(k->c, wanted));
 }
 
 /* The number of axes of x in a list; -1, reported: more than its rank, or not fixed. */
@@ -63,7 +62,7 @@ axes_length(Call *k)
 
     if (n <= t->rank)
         return n;
-    call_refuse(k, "%lld axes of %s", (long long)n, type_str(k->m->c, t));
+    call_refuse(k, "%lld axes of %s", (long long)n, type_str(k->c, t));
     return -1;
 }
 
@@ -84,7 +83,7 @@ axes_length(Call *k)
 static const char *
 ones_text(Call *k, int64_t n)
 {
-    Text t = { .arena = k->m->arena };
+    Text t = { .arena = k->arena };
 
     for (int64_t i = 0; i < n; i++)
         text_add(&t, "1, ");
@@ -96,7 +95,7 @@ call_is_open(const Call *k, uint32_t i)
 {
     ValueId v = i < k->in.n ? k->in.at[i] : 0;
     const Value *value = &k->m->g->value.at[v];
-    return v && !value->known.at && !value->data && !expr_is(type_count(k->m->c, value->type), 0);
+    return v && !value->known.at && !value->data && !expr_is(type_count(k->c, value->type), 0);
 }
 
 /* ---- another shape --------------------------------------------------------------------------- */
@@ -147,7 +146,7 @@ size_unsqueeze(Call *k)
     const uint32_t old = input_type(k, 0)->rank, rank = old + (uint32_t)n;
     if (rank > TN_MAX_RANK)
         return call_refuse(k, "%lld new axes for %s", (long long)n,
-                           type_str(k->m->c, input_type(k, 0)));
+                           type_str(k->c, input_type(k, 0)));
     call_fact(k, "every", below_text(k, rank));
     call_number(k, "old", old);
     return call_text(k,
@@ -160,7 +159,7 @@ size_unsqueeze(Call *k)
 static bool
 size_expand(Call *k)
 {
-    Ctx *c = k->m->c;
+    Ctx *c = k->c;
     int64_t n;
 
     if (!call_names(k, "x *shape -> y"))
@@ -197,7 +196,6 @@ size_expand(Call *k)
 static bool
 size_reduce(Call *k)
 {
-    Ctx *c = k->m->c;
     int64_t order[2 * TN_MAX_RANK], odd[TN_MAX_RANK];
     const Expr *most[2 * TN_MAX_RANK];
 
@@ -210,12 +208,12 @@ size_reduce(Call *k)
         return false;
     if (2 * t->rank > TN_MAX_RANK)
         return call_refuse(k, "a reduction of %s over axes from data; the rank can be at most %d",
-                           type_str(c, t), TN_MAX_RANK / 2);
+                           type_str(k->c, t), TN_MAX_RANK / 2);
     for (uint32_t d = 0; d < t->rank; d++) {
         order[2 * d] = d;
         order[2 * d + 1] = t->rank + d;
         odd[d] = 2 * d + 1;
-        most[2 * d] = most[2 * d + 1] = expr_max(c, t->dim[d], expr_int(c, 1));
+        most[2 * d] = most[2 * d + 1] = expr_max(k->c, t->dim[d], expr_int(k->c, 1));
     }
     call_number(k, "as_f64",
                 dtype_is_int(t->dtype) && (k->op == OP_reduce_l2 || k->op == OP_reduce_log_sum ||
@@ -259,7 +257,7 @@ size_cum_sum(Call *k)
     if (!call_names(k, "x *axis -> y"))
         return false;
     if (!input_type(k, 0)->rank || length(k, "axis") != 1)
-        return call_refuse(k, "a running sum of %s", type_str(k->m->c, input_type(k, 0)));
+        return call_refuse(k, "a running sum of %s", type_str(k->c, input_type(k, 0)));
     call_fact(k, "every", below_text(k, input_type(k, 0)->rank));
     call_fact(k, "sized", "$every");
     return call_text(k, "sizes = shape(x)\n" AROUND "parts = reshape(x, around) {allowzero = 1}\n"
@@ -275,7 +273,7 @@ size_dft(Call *k)
     const uint32_t all = input_type(k, 0)->rank;
     if (all < 2 || length(k, "axis") != 1)
         return call_refuse(k, "DFT of %s along an axis from data",
-                           type_str(k->m->c, input_type(k, 0)));
+                           type_str(k->c, input_type(k, 0)));
     call_fact(k, "every", below_text(k, all));
     call_fact(k, "sized", below_text(k, all - 1));
     call_number(k, "last", all - 1);
@@ -358,7 +356,7 @@ size_slice(Call *k)
         axis += axis < 0 ? rank : 0;
         if (axis < 0 || axis >= rank)
             return call_wrong(k, "axis %lld of %s", (long long)axis,
-                              type_str(k->m->c, input_type(k, 0)));
+                              type_str(k->c, input_type(k, 0)));
         slice_axis(k, axis, i);
     }
     if (!fixed) {
@@ -405,7 +403,7 @@ size_pad(Call *k)
     if (n < 0 || sides < 0 || (open && !as_long_as(k, "pads", "axes", 2)))
         return false;
     if (!open && n != 2 * sides)
-        return call_wrong(k, "%lld pads for %s", (long long)n, type_str(k->m->c, t));
+        return call_wrong(k, "%lld pads for %s", (long long)n, type_str(k->c, t));
     for (uint32_t i = 0; i < n; i++)
         half[i] = i;
     call_number(k, "open", open);
@@ -497,7 +495,7 @@ match_positive_list(Call *k, ValueId v, uint32_t n)
     const Known known = v ? k->m->g->value.at[v].known : (Known){ 0 };
     for (uint32_t i = 0; i < known.n && i < n; i++)
         if (expr_is_var(known.at[i], &symbol))
-            expr_symbol_range(k->m->c, symbol, (Interval){ 1, INT64_MAX });
+            expr_symbol_range(k->c, symbol, (Interval){ 1, INT64_MAX });
     return v;
 }
 
@@ -523,7 +521,7 @@ call_positions(Call *k, ValueId mask)
 bool
 convert_nonzero(Call *k)
 {
-    Text rows = { .arena = k->m->arena };
+    Text rows = { .arena = k->arena };
 
     if (!call_names(k, "x -> y"))
         return false;
@@ -602,7 +600,7 @@ size_resize(Call *k)
     call_name(k, "scales", k->in.at[2]);
     const int64_t n = length(k, "scales");
     if (n >= 0 && n != (axes ? (int64_t)axes->n : (int64_t)t->rank))
-        return call_wrong(k, "%lld scales for %s", (long long)n, type_str(k->m->c, t));
+        return call_wrong(k, "%lld scales for %s", (long long)n, type_str(k->c, t));
     call_fact(k, "every", below_text(k, t->rank));
     call_real(k, "ratio", (double)RESIZE_RATIO);
     if (n < 0 || !call_text(k,
@@ -620,7 +618,6 @@ size_resize(Call *k)
 static bool
 size_gather_nd(Call *k)
 {
-    Ctx *c = k->m->c;
     const Type *x = value_type(k, k->in.at[0]), *index = value_type(k, k->in.at[1]);
     int64_t rank = result_rank(k), left = (int64_t)x->rank - get_int(k, "batch_dims", 0),
             width = index->rank - 1 + left - rank;
@@ -628,8 +625,8 @@ size_gather_nd(Call *k)
     if (!index->rank || expr_const(index->dim[index->rank - 1], NULL) || rank < 0 || width < 1 ||
         width > left)
         return true; /* the operator's own rule reports the error */
-    if (model_require(k->m, index->dim[index->rank - 1], expr_int(c, width),
-                      arena_printf(k->m->arena,
+    if (model_require(k->m, index->dim[index->rank - 1], expr_int(k->c, width),
+                      arena_printf(k->arena,
                                    "%s: the last axis of the indices and the axes that the "
                                    "declared rank of the result says are indexed",
                                    k->origin)))
@@ -637,7 +634,7 @@ size_gather_nd(Call *k)
     return call_wrong(k,
                       "the result is declared of rank %" PRId64 ", so that indices of %" PRId64
                       " axes are wanted; input 1 is %s",
-                      rank, width, type_str(c, index));
+                      rank, width, type_str(k->c, index));
 }
 
 /* Sizes that a row describes (converters.h). */

@@ -26,7 +26,7 @@ static bool
 make_layout(Cached *a, int64_t layouts)
 {
     Call *k = a->k;
-    int64_t *own = NEW_ARRAY(k->m->arena, int64_t, (size_t)a->heads);
+    int64_t *own = NEW_ARRAY(k->arena, int64_t, (size_t)a->heads);
 
     for (int64_t h = 0; h < a->heads; h++)
         own[h] = h % layouts;
@@ -72,7 +72,7 @@ convert_sparse_attention(Call *k)
             k,
             "%" PRId64 " heads with block_row_indices of type %s, and %" PRId64
             " heads of keys: they need a block, and heads that are a multiple of both",
-            a.heads, type_str(k->m->c, input_type(k, ROWS)), a.shared);
+            a.heads, type_str(k->c, input_type(k, ROWS)), a.shared);
     call_number(k, "blocks", blocks);
     call_number(k, "most", blocks * get_int(k, "sparse_block_size", 0));
     call_text(k, "lengths = i64(lengths)\n"

@@ -5,32 +5,32 @@
 #include <string.h>
 
 ValueId
-call_strings(Call *k, const char *name, const Onnx__AttributeProto *a)
+call_strings(Call *k, const char *name, const OnnxAttribute *a)
 {
     size_t n = a ? a->n_strings : 0;
-    const char **s = NEW_ARRAY(k->m->arena, const char *, n + 1);
-    const Expr *dim = expr_int(k->m->c, (int64_t)n);
+    const char **s = NEW_ARRAY(k->arena, const char *, n + 1);
+    const Expr *dim = expr_int(k->c, (int64_t)n);
 
     for (size_t i = 0; i < n; i++) {
         OnnxBytes one = a->strings[i];
         if (one.len && memchr(one.data, 0, one.len)) {
             call_refuse(k,
                         "string %zu of attribute \"%s\" has a zero byte inside, where Tenon's end",
-                        i, text_of(a->name));
+                        i, a->name);
             return 0;
         }
-        s[i] = sym_n(k->m->c, one.len ? (const char *)one.data : "", one.len);
+        s[i] = sym_n(k->c, one.len ? (const char *)one.data : "", one.len);
     }
-    return graph_const(k->m->g, name, type_new(k->m->c, DT_STR, 1, &dim), s);
+    return graph_const(k->m->g, name, type_new(k->c, DT_STR, 1, &dim), s);
 }
 
 ValueId
 call_string(Call *k, const char *name, const char *s)
 {
-    const char **at = NEW(k->m->arena, const char *);
+    const char **at = NEW(k->arena, const char *);
 
-    *at = sym(k->m->c, s);
-    return graph_const(k->m->g, name, type_new(k->m->c, DT_STR, 0, NULL), at);
+    *at = sym(k->c, s);
+    return graph_const(k->m->g, name, type_new(k->c, DT_STR, 0, NULL), at);
 }
 
 bool
@@ -55,7 +55,7 @@ convert_string_normalizer(Call *k)
     const Type *t = input_type(k, 0);
     if (t->rank != 1 && !(t->rank == 2 && expr_is(t->dim[0], 1)))
         return call_wrong(k, "StringNormalizer of %s; [n] and [1, n] are possible",
-                          type_str(k->m->c, t));
+                          type_str(k->c, t));
     call_name(k, "words", words);
     call_number(k, "row", t->rank == 2);
     call_number(k, "case", !strcmp(turn, "LOWER") ? 1 : !strcmp(turn, "UPPER") ? 2 : 0);
@@ -77,9 +77,9 @@ convert_regex_full_match(Call *k)
 
 /* Separators as one expression: any of them, taken literally. */
 static const char *
-any_of(Call *k, const Onnx__AttributeProto *a)
+any_of(Call *k, const OnnxAttribute *a)
 {
-    Text t = { .arena = k->m->arena };
+    Text t = { .arena = k->arena };
 
     for (size_t i = 0; i < a->n_strings; i++)
         text_printf(&t, "%s(?:%.*s)", i ? "|" : "", (int)a->strings[i].len,
@@ -92,7 +92,7 @@ any_of(Call *k, const Onnx__AttributeProto *a)
 bool
 convert_tokenizer(Call *k)
 {
-    const Onnx__AttributeProto *separators = node_attribute(k->proto, "separators");
+    const OnnxAttribute *separators = node_attribute(k->proto, "separators");
     const char *tokens = get_string(k, "tokenexp", "");
     bool single = separators && separators->n_strings == 1 && separators->strings[0].len == 0;
 
@@ -106,7 +106,7 @@ convert_tokenizer(Call *k)
                           (long long)get_int(k, "mincharnum", 1));
     if (input_type(k, 0)->rank < 1 || input_type(k, 0)->rank > 2)
         return call_wrong(k, "Tokenizer of %s; [c] and [n, c] are possible",
-                          type_str(k->m->c, input_type(k, 0)));
+                          type_str(k->c, input_type(k, 0)));
     call_name(k, "program",
               regex_program(k, single       ? "[\\x{1}-\\x{10FFFF}]"
                                : separators ? any_of(k, separators)

@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-Onnx__NodeProto *
+OnnxNode *
 made_node(Arena *a, const char *op, size_t nin, size_t nout)
 {
-    Onnx__NodeProto *n = NEW(a, Onnx__NodeProto);
+    OnnxNode *n = ONNX_NEW(a, Node);
 
     n->op_type = arena_str(a, op);
     n->name = n->op_type;
@@ -15,14 +15,14 @@ made_node(Arena *a, const char *op, size_t nin, size_t nout)
     n->output = NEW_ARRAY(a, char *, nout + 1);
     n->n_input = nin;
     n->n_output = nout;
-    n->attribute = NEW_ARRAY(a, Onnx__AttributeProto *, MADE_ATTRIBUTES);
+    n->attribute = NEW_ARRAY(a, OnnxAttribute *, MADE_ATTRIBUTES);
     return n;
 }
 
-static Onnx__AttributeProto *
-made_attribute(Arena *a, Onnx__NodeProto *n, const char *name)
+static OnnxAttribute *
+made_attribute(Arena *a, OnnxNode *n, const char *name)
 {
-    Onnx__AttributeProto *p = NEW(a, Onnx__AttributeProto);
+    OnnxAttribute *p = ONNX_NEW(a, Attribute);
 
     p->name = arena_str(a, name);
     p->has_type = 1;
@@ -31,43 +31,43 @@ made_attribute(Arena *a, Onnx__NodeProto *n, const char *name)
 }
 
 void
-made_int(Arena *a, Onnx__NodeProto *n, const char *name, int64_t v)
+made_int(Arena *a, OnnxNode *n, const char *name, int64_t v)
 {
-    Onnx__AttributeProto *p = made_attribute(a, n, name);
+    OnnxAttribute *p = made_attribute(a, n, name);
 
-    p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+    p->type = ONNX_INT;
     p->i = v;
     p->has_i = 1;
 }
 
 void
-made_graph(Arena *a, Onnx__NodeProto *n, const char *name, Onnx__GraphProto *g)
+made_graph(Arena *a, OnnxNode *n, const char *name, OnnxGraph *g)
 {
-    Onnx__AttributeProto *p = made_attribute(a, n, name);
+    OnnxAttribute *p = made_attribute(a, n, name);
 
-    p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
+    p->type = ONNX_GRAPH;
     p->g = g;
 }
 
-Onnx__ValueInfoProto *
+OnnxValueInfo *
 made_info(Arena *a, const char *name)
 {
-    Onnx__ValueInfoProto *v = NEW(a, Onnx__ValueInfoProto);
+    OnnxValueInfo *v = ONNX_NEW(a, ValueInfo);
 
     v->name = arena_str(a, name);
     return v;
 }
 
-Onnx__ValueInfoProto *
+OnnxValueInfo *
 made_scalar(Arena *a, const char *name, int type)
 {
-    Onnx__ValueInfoProto *v = made_info(a, name);
+    OnnxValueInfo *v = made_info(a, name);
 
-    v->type = NEW(a, Onnx__TypeProto);
-    v->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    v->type->tensor_type = NEW(a, Onnx__TypeProto__Tensor);
+    v->type = ONNX_NEW(a, Type);
+    v->type->value_case = ONNX_TENSOR_TYPE;
+    v->type->tensor_type = ONNX_NEW(a, TensorType);
     v->type->tensor_type->has_elem_type = 1;
     v->type->tensor_type->elem_type = type;
-    v->type->tensor_type->shape = NEW(a, Onnx__TensorShapeProto);
+    v->type->tensor_type->shape = ONNX_NEW(a, Shape);
     return v;
 }

@@ -8,11 +8,11 @@
 enum { MADE_ATTRIBUTES = 4 }; /* of a node, at most */
 
 /* A node whose names are set later; attributes of it. */
-Onnx__NodeProto *made_node(Arena *a, const char *op, size_t nin, size_t nout);
-void made_int(Arena *a, Onnx__NodeProto *n, const char *name, int64_t v);
-void made_graph(Arena *a, Onnx__NodeProto *n, const char *name, Onnx__GraphProto *g);
+OnnxNode *made_node(Arena *a, const char *op, size_t nin, size_t nout);
+void made_int(Arena *a, OnnxNode *n, const char *name, int64_t v);
+void made_graph(Arena *a, OnnxNode *n, const char *name, OnnxGraph *g);
 /* An input or output of a graph: only a name, or also the number of an ONNX type. */
-Onnx__ValueInfoProto *made_info(Arena *a, const char *name);
-Onnx__ValueInfoProto *made_scalar(Arena *a, const char *name, int type);
+OnnxValueInfo *made_info(Arena *a, const char *name);
+OnnxValueInfo *made_scalar(Arena *a, const char *name, int type);
 
 #endif

@@ -38,7 +38,7 @@ grams_of(Call *k, const AttrList *pool, Gram **out, int64_t *count, int64_t *col
 {
     AttrList starts = ml_ints(k, "ngram_counts"), index = ml_ints(k, "ngram_indexes");
     const int64_t *start = starts.data, *column = index.data;
-    Gram *g = NEW_ARRAY(k->m->arena, Gram, index.n + 1);
+    Gram *g = NEW_ARRAY(k->arena, Gram, index.n + 1);
     TnArray array = { (void *)pool->data, routine_type(pool->t), 1, &pool->n };
     int64_t n = 0;
 
@@ -85,7 +85,7 @@ convert_tf_idf(Call *k)
     ValueId x = t->dtype == DT_I32 ? call_cast(k, k->in.at[0], DT_I64) : k->in.at[0];
     if (!pool.n || !columns || !x || value_type(k, x)->dtype != pool.t)
         return call_wrong(k, "TfIdfVectorizer of %s with a pool of %lld words of %s",
-                          type_str(k->m->c, t), (long long)pool.n,
+                          type_str(k->c, t), (long long)pool.n,
                           pool.n ? dtype_info[pool.t].name : "no type");
     if (weights.n && weigh && weights.n != columns)
         return call_wrong(k, "%lld weights, %lld columns", (long long)weights.n,

@@ -155,7 +155,7 @@ convert_max_pool_places(Call *k)
     const char *pad = get_string(k, "auto_pad", "NOTSET");
     int64_t w[4];
     bool same = !strcmp(pad, "SAME_UPPER") || !strcmp(pad, "SAME_LOWER");
-    Text windows = { .arena = k->m->arena };
+    Text windows = { .arena = k->arena };
 
     if (k->nout < 2)
         return true;
@@ -164,7 +164,7 @@ convert_max_pool_places(Call *k)
     ValueId x = call_in(k, 0);
     uint32_t n = value_type(k, x)->rank - 2u;
     if (n > TN_MAX_RANK - 2)
-        return call_wrong(k, "MaxPool of %s", type_str(k->m->c, value_type(k, x)));
+        return call_wrong(k, "MaxPool of %s", type_str(k->c, value_type(k, x)));
     for (uint32_t d = 0; d < n; d++) {
         for (int i = 0; i < 4; i++) {
             const Attr *a = i < 3 || !strcmp(pad, "NOTSET") ? call_attr(k, names[i]) : NULL;
@@ -176,7 +176,7 @@ convert_max_pool_places(Call *k)
             text_printf(&windows, "%" PRId64, w[3]);
             continue;
         }
-        const char *before = arena_printf(k->m->arena, "before_%u", d);
+        const char *before = arena_printf(k->arena, "before_%u", d);
         call_name(k, before, same_padding(k, x, d, w, !strcmp(pad, "SAME_UPPER")));
         text_add(&windows, before);
     }

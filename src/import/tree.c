@@ -40,7 +40,7 @@ below(const Forest *f, double t)
 static int32_t
 add_node(Forest *f)
 {
-    Arena *a = f->k->m->arena;
+    Arena *a = f->k->arena;
     int32_t at = (int32_t)f->threshold.n;
 
     VEC_PUSH(a, &f->node, 0);
@@ -89,7 +89,7 @@ set_compare(Forest *f, int32_t at, int64_t feature, Mode mode, double t, int32_t
 static bool
 find_depths(Forest *f)
 {
-    Arena *a = f->k->m->arena;
+    Arena *a = f->k->arena;
     uint32_t n = f->threshold.n;
     /* 1: its children are being visited; 2: its depth is known */
     uint8_t *state = NEW_ARRAY(a, uint8_t, n + 1);
@@ -132,7 +132,7 @@ ints_const(Call *k, const char *name, const int32_t *v, int64_t rows, int64_t co
 static ValueId
 reals_const(const Forest *f, const char *name, const double *v, int64_t n)
 {
-    float *narrow = NEW_ARRAY(f->k->m->arena, float, n + 1);
+    float *narrow = NEW_ARRAY(f->k->arena, float, n + 1);
 
     for (int64_t i = 0; i < n; i++)
         narrow[i] = (float)v[i];
@@ -184,12 +184,11 @@ static AttrList
 real_list(Call *k, const char *name)
 {
     AttrList plain = ml_floats(k, name), wide = { 0 };
-    const Onnx__AttributeProto *a =
-        node_attribute(k->proto, arena_printf(k->m->arena, "%s_as_tensor", name));
+    const OnnxAttribute *a = node_attribute(k->proto, arena_printf(k->arena, "%s_as_tensor", name));
     const Type *type;
 
     if (!plain.n && a && a->t && tensor_read(k->m, a->t, name, k->loc, &type, &wide.data) &&
-        expr_const(type_count(k->m->c, type), &wide.n)) {
+        expr_const(type_count(k->c, type), &wide.n)) {
         wide.t = type->dtype;
         return wide;
     }
@@ -222,7 +221,7 @@ read_nodes(Forest *f, Map *at)
     AttrList tree = ml_ints(k, "nodes_treeids"), id, feature, yes, no,
              values = real_list(k, "nodes_values"),
              nan = ml_ints(k, "nodes_missing_value_tracks_true");
-    const Onnx__AttributeProto *modes = node_attribute(k->proto, "nodes_modes");
+    const OnnxAttribute *modes = node_attribute(k->proto, "nodes_modes");
     int64_t n = tree.n;
     uint64_t to[2];
 
@@ -240,12 +239,12 @@ read_nodes(Forest *f, Map *at)
         map_put(at, node_key(AT(tree, i), AT(id, i)), (uint64_t)i);
         add_node(f);
     }
-    Map roots = { .arena = k->m->arena };
+    Map roots = { .arena = k->arena };
     for (int64_t i = 0; i < n; i++) {
         if (!map_get(&roots, (uint64_t)AT(tree, i), NULL)) {
             map_put(&roots, (uint64_t)AT(tree, i), 1);
-            VEC_PUSH(k->m->arena, &f->root, (int32_t)i);
-            VEC_PUSH(k->m->arena, &f->root, 0);
+            VEC_PUSH(k->arena, &f->root, (int32_t)i);
+            VEC_PUSH(k->arena, &f->root, 0);
         }
         Mode mode = mode_of(modes->strings[i]);
         if (mode == LEAF)
@@ -272,7 +271,7 @@ static bool
 read_weights(Forest *f, const Map *at, const char *what)
 {
     Call *k = f->k;
-    Arena *a = k->m->arena;
+    Arena *a = k->arena;
     AttrList id = ml_ints(k, arena_printf(a, "%s_ids", what)), tree, node,
              weight = real_list(k, arena_printf(a, "%s_weights", what));
     uint32_t n = f->threshold.n;
@@ -326,7 +325,7 @@ begin(Call *k, Forest *f, Map *at, ValueId *x, const char *what)
 {
     *x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     *f = (Forest){ .k = k, .wide = *x && value_type(k, *x)->dtype == DT_F64 };
-    *at = (Map){ .arena = k->m->arena };
+    *at = (Map){ .arena = k->arena };
     return *x && read_nodes(f, at) && read_weights(f, at, what);
 }
 
@@ -425,7 +424,7 @@ set_member(Forest *f, int32_t at, int64_t feature, const double *value, int64_t 
 bool
 convert_tree_ensemble(Call *k)
 {
-    Arena *a = k->m->arena;
+    Arena *a = k->arena;
     AttrList root = ml_ints(k, "tree_roots"), feature = ml_ints(k, "nodes_featureids"), yes, no,
              yes_leaf, no_leaf, modes, values, weight, member, target;
     AttrList nan = ml_ints(k, "nodes_missing_value_tracks_true");
@@ -448,7 +447,7 @@ convert_tree_ensemble(Call *k)
                     { "leaf_weights", &weight, true },
                     { "membership_values", &member, false } };
     for (int i = 0; i < 4; i++) {
-        const Onnx__AttributeProto *t = node_attribute(k->proto, tensors[i].name);
+        const OnnxAttribute *t = node_attribute(k->proto, tensors[i].name);
         const Type *type;
         *tensors[i].to = (AttrList){ DT_F32, 0, NULL };
         if (!t || !t->t) {
@@ -457,7 +456,7 @@ convert_tree_ensemble(Call *k)
             continue;
         }
         if (!tensor_read(k->m, t->t, tensors[i].name, k->loc, &type, &tensors[i].to->data) ||
-            !expr_const(type_count(k->m->c, type), &tensors[i].to->n))
+            !expr_const(type_count(k->c, type), &tensors[i].to->n))
             return false;
         tensors[i].to->t = type->dtype;
     }
