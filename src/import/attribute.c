@@ -192,6 +192,28 @@ node_attribute(const OnnxNode *n, const char *name)
     return NULL;
 }
 
+AttrList
+call_attr_list(Call *k, const char *name)
+{
+    const OnnxAttribute *a = node_attribute(k->proto, name);
+    AttrList l = { DT_F32, 0, NULL };
+    const Type *type;
+
+    if (a && a->n_floats)
+        return (AttrList){ DT_F32, (int64_t)a->n_floats, a->floats };
+    if (a && a->n_ints)
+        return (AttrList){ DT_I64, (int64_t)a->n_ints, a->ints };
+    if (a && a->n_strings) {
+        l = (AttrList){ DT_STR, (int64_t)a->n_strings, call_string_list(k, a) };
+        k->failed |= !l.data;
+    }
+    if (a && a->t &&
+        (k->failed |= !tensor_read(k->m, a->t, name, k->loc, &type, &l.data)) == false &&
+        expr_const(type_count(k->c, type), &l.n))
+        l.t = type->dtype;
+    return l;
+}
+
 static bool
 read_attr(Call *k, const OnnxAttribute *p)
 {

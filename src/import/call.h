@@ -30,6 +30,13 @@ typedef struct {
     bool failed;         /* a text did: reported */
 } Call;
 
+/* A list in an attribute: of strings, i64, f32, or a tensor's type. n 0: it is absent or empty. */
+typedef struct {
+    DType t;
+    int64_t n;
+    const void *data;
+} AttrList;
+AttrList call_attr_list(Call *k, const char *name);
 /* The attribute as in the file; NULL: absent. (attribute.c) */
 const OnnxAttribute *node_attribute(const OnnxNode *n, const char *name);
 /* A node's attributes (attribute.c): read as the kinds that operators expect, with a note if they

@@ -118,6 +118,17 @@ has_dims(Call *k, const char *name, const Type *t, const char *dims)
     return d == t->rank || needs(k, name, t, dims);
 }
 
+void
+call_name_list(Call *k, const char *name, AttrList l)
+{
+    const Expr *n = expr_int(k->c, l.n);
+
+    call_name(k, name,
+              l.n ? graph_const(k->m->g, name, type_new(k->c, l.t, 1, &n),
+                                arena_copy(k->arena, l.data, (size_t)l.n * dtype_info[l.t].bytes))
+                  : 0);
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 bool
@@ -135,6 +146,9 @@ call_names(Call *k, const char *names)
         const ValueId v = call_in(k, i);
         if (*word == '?') {
             needed = false;
+            i--;
+        } else if (*word == '@') {
+            call_name_list(k, word + 1, call_attr_list(k, word + 1));
             i--;
         } else if (*word == '!') {
             if (v)
@@ -224,7 +238,10 @@ with_facts(Call *k, const char *text)
         const bool negated = at > text && at[-1] == '!' && *end == '?';
         text_bytes(&t, text, (size_t)(at - text) - negated);
         if (*end == '?') {
-            text = end + (is_so(fact) != negated ? 1 : strcspn(end, "\n"));
+            const bool kept = is_so(fact) != negated;
+            text = end + (kept ? 1 : strcspn(end, "\n"));
+            while (!kept && t.n && t.s[t.n - 1] != '\n') /* its other conditions */
+                t.n--;
             continue;
         }
         const size_t m = *end != ':'     ? 0

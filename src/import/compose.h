@@ -20,7 +20,8 @@
 /* Names for texts of this node: its inputs in order, then results: "x scale ? bias -> y mean".
  * Inputs before `?` are required, `!name` has to be absent. `w[n, 3*n, _]` must have such
  * dimensions: a name is a size from where it first stands alone, `#n` has to be known, `_` is any,
- * and `...` any number of them. `*list` is integers of rank 0 or 1 as i64[n]. False, reported: an
+ * and `...` any number of them. `*list` is integers of rank 0 or 1 as i64[n]. `@list` is no input, but a
+ * list that is an attribute, absent if it is empty. False, reported: an
  * input is not so. */
 bool call_names(Call *k, const char *names);
 /* Runs a text over these names; later texts may read what it assigns. */
@@ -28,6 +29,7 @@ bool call_text(Call *k, const char *text, ...) __attribute__((format(printf, 2, 
 bool call_run(Call *k, const char *text);            /* the same without formatting */
 ValueId call_value(const Call *k, const char *name); /* 0: none, or absent */
 void call_name(Call *k, const char *name, ValueId v);
+void call_name_list(Call *k, const char *name, AttrList l); /* a constant; absent if it is empty */
 void call_size(Call *k, const char *name, const Expr *size);
 int64_t call_known(const Call *k, const char *name); /* a size; -1: it is not known */
 void call_fact(Call *k, const char *name, const char *text);

@@ -100,6 +100,8 @@ extern const OpRow random_rows[];
 bool convert_dropout_training(Call *k);
 
 /* Strings. (strings.c) */
+/* the strings of an attribute; NULL, reported: Tenon cannot have them */
+const char *const *call_string_list(Call *k, const OnnxAttribute *a);
 /* a constant, str[n]; a NULL: none. 0, reported */
 ValueId call_strings(Call *k, const char *name, const OnnxAttribute *a);
 ValueId call_string(Call *k, const char *name, const char *s); /* str[] */

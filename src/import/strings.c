@@ -4,24 +4,30 @@
 
 #include <string.h>
 
+const char *const *
+call_string_list(Call *k, const OnnxAttribute *a)
+{
+    const char **s = NEW_ARRAY(k->arena, const char *, a->n_strings + 1);
+
+    for (size_t i = 0; i < a->n_strings; i++) {
+        OnnxBytes one = a->strings[i];
+        if (one.len && memchr(one.data, 0, one.len))
+            return (call_refuse(k,
+                                "string %zu of attribute \"%s\" has a zero byte inside, where "
+                                "Tenon's end",
+                                i, a->name),
+                    NULL);
+        s[i] = sym_n(k->c, one.len ? (const char *)one.data : "", one.len);
+    }
+    return s;
+}
+
 ValueId
 call_strings(Call *k, const char *name, const OnnxAttribute *a)
 {
-    size_t n = a ? a->n_strings : 0;
-    const char **s = NEW_ARRAY(k->arena, const char *, n + 1);
-    const Expr *dim = expr_int(k->c, (int64_t)n);
+    const char *const *s = a ? call_string_list(k, a) : NULL;
 
-    for (size_t i = 0; i < n; i++) {
-        OnnxBytes one = a->strings[i];
-        if (one.len && memchr(one.data, 0, one.len)) {
-            call_refuse(k,
-                        "string %zu of attribute \"%s\" has a zero byte inside, where Tenon's end",
-                        i, a->name);
-            return 0;
-        }
-        s[i] = sym_n(k->c, one.len ? (const char *)one.data : "", one.len);
-    }
-    return graph_const(k->m->g, name, type_new(k->c, DT_STR, 1, &dim), s);
+    return a && !s ? 0 : call_list(k, name, DT_STR, a ? (uint32_t)a->n_strings : 0, s);
 }
 
 ValueId
