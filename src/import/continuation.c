@@ -55,33 +55,24 @@ reads(const DependentNames *s, const OnnxNode *n)
     return false;
 }
 
-static OnnxNode *
-renaming(Arena *a, char *from, char *to)
-{
-    OnnxNode *n = made_node(a, "Identity", 1, 1);
-
-    n->input[0] = from;
-    n->output[0] = to;
-    return n;
-}
-
 /* The branch, its results under the node's names, and all following nodes. */
 static OnnxGraph *
 going_on(Arena *a, const OnnxGraph *branch, const OnnxNode *n, size_t nrest, OnnxNode *const *rest,
          size_t nout, OnnxValueInfo **out)
 {
-    OnnxGraph *g = arena_copy(a, branch, sizeof *g);
-    size_t at = branch->n_node;
+    OnnxGraph *g = made_room(a, branch, branch->n_node + n->n_output + nrest, 0, 0);
 
-    g->node = NEW_ARRAY(a, OnnxNode *, branch->n_node + n->n_output + nrest + 1);
-    memcpy(g->node, branch->node, branch->n_node * sizeof *g->node);
-    for (size_t i = 0; i < n->n_output && i < branch->n_output; i++)
-        if (*n->output[i] && strcmp(n->output[i], branch->output[i]->name))
-            g->node[at++] = renaming(a, branch->output[i]->name, n->output[i]);
-    memcpy(g->node + at, rest, nrest * sizeof *rest);
-    g->n_node = at + nrest;
+    g->input = branch->input;
+    g->n_input = branch->n_input;
     g->output = out;
     g->n_output = nout;
+    for (size_t i = 0; i < branch->n_node; i++)
+        g->node[g->n_node++] = branch->node[i];
+    for (size_t i = 0; i < n->n_output && i < branch->n_output; i++)
+        if (*n->output[i] && strcmp(n->output[i], branch->output[i]->name))
+            made_node(a, g, "Identity", 1, MADE(branch->output[i]->name), n->output[i]);
+    for (size_t i = 0; i < nrest; i++)
+        g->node[g->n_node++] = rest[i];
     return g;
 }
 

@@ -56,22 +56,17 @@ scan_batches(Call *k)
                               "with opset 9 or newer");
     nout = body->n_output;
     char **in = names(a, "input", nin), **out = names(a, "output", nout);
-    OnnxGraph *each = ONNX_NEW(a, Graph);
-    OnnxNode *node = made_node(a, "Scan", nin, old->n_output);
+    OnnxGraph *each = made_room(a, ONNX_NEW(a, Graph), 1, nin, nout);
+    OnnxNode *node = made_node(a, NULL, "Scan", 0, NULL, NULL);
     each->name = body->name;
-    each->n_node = 1;
-    each->node = NEW_ARRAY(a, OnnxNode *, 1);
-    each->node[0] = inner_node(a, old, in, nin, out, nout);
-    each->n_input = nin;
-    each->input = NEW_ARRAY(a, OnnxValueInfo *, nin + 1);
+    each->node[each->n_node++] = inner_node(a, old, in, nin, out, nout);
     for (size_t i = 0; i < nin; i++)
-        each->input[i] = made_info(a, in[i]);
-    each->n_output = old->n_output;
-    each->output = NEW_ARRAY(a, OnnxValueInfo *, nout + 1);
+        made_input(each, made_info(a, in[i]));
     for (size_t i = 0; i < old->n_output && i < nout; i++)
-        each->output[i] = made_info(a, out[i]);
-
+        made_output(each, made_info(a, out[i]));
+    node->n_input = nin;
     node->input = old->input + 1;
+    node->n_output = old->n_output;
     node->output = old->output;
     made_graph(a, node, "body", each);
     made_int(a, node, "num_scan_inputs", (int64_t)nin);

@@ -4,18 +4,49 @@
 
 #include <string.h>
 
+enum { ATTRIBUTES = 4 }; /* of a node, at most */
+
+OnnxGraph *
+made_room(Arena *a, const OnnxGraph *like, size_t node, size_t input, size_t output)
+{
+    OnnxGraph *g = arena_copy(a, like, sizeof *g);
+
+    g->node = NEW_ARRAY(a, OnnxNode *, node + 1);
+    g->input = NEW_ARRAY(a, OnnxValueInfo *, input + 1);
+    g->output = NEW_ARRAY(a, OnnxValueInfo *, output + 1);
+    g->n_node = g->n_input = g->n_output = 0;
+    return g;
+}
+
+void
+made_input(OnnxGraph *g, OnnxValueInfo *v)
+{
+    g->input[g->n_input++] = v;
+}
+
+void
+made_output(OnnxGraph *g, OnnxValueInfo *v)
+{
+    g->output[g->n_output++] = v;
+}
+
 OnnxNode *
-made_node(Arena *a, const char *op, size_t nin, size_t nout)
+made_node(Arena *a, OnnxGraph *g, const char *op, size_t nin, const char *const *in,
+          const char *out)
 {
     OnnxNode *n = ONNX_NEW(a, Node);
 
-    n->op_type = arena_str(a, op);
-    n->name = n->op_type;
-    n->input = NEW_ARRAY(a, char *, nin + 1);
-    n->output = NEW_ARRAY(a, char *, nout + 1);
+    n->op_type = n->name = arena_str(a, op);
     n->n_input = nin;
-    n->n_output = nout;
-    n->attribute = NEW_ARRAY(a, OnnxAttribute *, MADE_ATTRIBUTES);
+    n->input = NEW_ARRAY(a, char *, nin + 1);
+    for (size_t i = 0; i < nin; i++)
+        n->input[i] = arena_str(a, in[i]);
+    n->n_output = out != NULL;
+    n->output = NEW_ARRAY(a, char *, 1);
+    n->output[0] = out ? arena_str(a, out) : NULL;
+    n->attribute = NEW_ARRAY(a, OnnxAttribute *, ATTRIBUTES);
+    if (g)
+        g->node[g->n_node++] = n;
     return n;
 }
 
