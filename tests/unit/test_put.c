@@ -2,6 +2,7 @@
  * computes what the parts mean one after the other, at sizes around its tiles, and what would be
  * wrong is refused. */
 #include "nest_case.h"
+#include "support/support.h"
 #include "text/text.h"
 
 #define PRODUCT                                                                                    \
