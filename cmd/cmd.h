@@ -177,6 +177,14 @@ int model_open(TnContext *ctx, const Options *o, TnModel **out, double *load_ms)
 int model_with(TnContext *ctx, const Options *o,
                int (*use)(TnContext *ctx, const Options *o, TnModel *m));
 
+/* What the model says of input, output or state i, which there is. */
+TnValueInfo input_info(const TnModel *m, int32_t i);
+TnValueInfo output_info(const TnModel *m, int32_t i);
+TnState state_info(const TnModel *m, int32_t i);
+/* A session on --threads threads, with the order of --policy. TN_OK or printed; to be freed either
+ * way. */
+int session_begin(TnContext *ctx, const Options *o, TnModel *m, TnSession **out);
+
 /* ---- inputs.c: what goes in and what should come out ---- */
 
 typedef struct {
@@ -201,6 +209,7 @@ void tensors_free(Tensors *t);
 char *output_path(const char *folder, const char *name);
 void fprint_tensor_type(FILE *to, const TnTensor *x); /* f32[1, 10] */
 void print_tensor_type(const TnTensor *x);            /* the same, on standard output */
+int64_t element_count(const TnTensor *x);
 
 /* ---- json.c: the tokens of a JSON text ---- */
 

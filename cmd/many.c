@@ -138,16 +138,13 @@ tell_single(const Options *o, const TnModel *m)
 static int
 run(TnContext *ctx, const Options *o, TnModel *m)
 {
-    TnSessionOptions options = { .size = sizeof options, .threads = (int32_t)o->threads };
     TnSession *session = NULL;
     Requests all = { 0 };
     int32_t failed = 0;
 
     int status = requests_read(o, m, &all);
     if (status == TN_OK)
-        status = report(ctx, tn_session_new(ctx, m, &options, &session));
-    if (status == TN_OK && o->compile.policy)
-        status = report(ctx, tn_session_policy(session, o->compile.policy));
+        status = session_begin(ctx, o, m, &session);
     if (status == TN_OK)
         status = requests_run(ctx, session, &all);
     if (status == TN_OK) {

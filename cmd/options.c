@@ -559,30 +559,22 @@ read_model(VerbId verb, int argc, char **argv, Options *o)
     return compile_lists_read(o);
 }
 
-static void
-free_pairs(Pairs *p)
-{
-    for (int i = 0; i < p->n; i++) {
-        free(p->at[i].name);
-        free(p->at[i].value);
-    }
-    free(p->at);
-}
-
 void
 options_free(Options *o)
 {
-    free_pairs(&o->dim);
-    free_pairs(&o->dim_hint);
-    free_pairs(&o->shape);
-    free_pairs(&o->format);
-    free_pairs(&o->io_format);
-    free_pairs(&o->state);
-    free_pairs(&o->input);
-    free_pairs(&o->expect);
-    free_pairs(&o->max_int);
-    free(o->sweep.at);
     compile_lists_free(o);
+    free(o->sweep.at);
+    for (int k = 0; k < NROW; k++) {
+        Pairs *p = (Pairs *)((char *)o + rows[k].field);
+        for (int i = 0; rows[k].takes == TAKES_PAIR && i < p->n; i++) {
+            free(p->at[i].name);
+            free(p->at[i].value);
+        }
+        if (rows[k].takes == TAKES_PAIR) {
+            free(p->at);
+            *p = (Pairs){ 0 }; /* several rows may have it */
+        }
+    }
 }
 
 int

@@ -36,18 +36,6 @@ formats_known(Job *j)
 
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
 
-static void
-list_names(Text *t, const Graph *g, const char *what, const ValueId *value, uint32_t n)
-{
-    enum { MOST = 20 };
-
-    text_printf(t, "%s ", what);
-    for (uint32_t i = 0; i < n && i < MOST; i++)
-        text_printf(t, "%s%s", i ? ", " : "", g->value.at[value[i]].name);
-    if (n > MOST)
-        text_add(t, ", …");
-}
-
 static const Type *
 port_type(const Graph *g, const char *name)
 {
@@ -92,14 +80,13 @@ formats_ports(Job *j)
         const TnOrder *o = &j->o->io_format[i];
         const Type *type = port_type(j->graph, o->value);
         uint8_t *order = NEW_ARRAY(j->arena, uint8_t, TN_MAX_RANK);
-        if (!type) {
-            Text names = { .arena = j->arena };
-            list_names(&names, j->graph, "its inputs are", j->graph->input.at, j->graph->input.n);
-            list_names(&names, j->graph, ", its outputs", j->graph->output.at, j->graph->output.n);
+        if (!type)
             return diag_usage(&j->ctx->diags,
-                              "--io-format %s=%s: the model has no input or output %s; %s",
-                              o->value, o->order, o->value, text_str(&names));
-        }
+                              "--io-format %s=%s: the model has no input or output %s; its inputs "
+                              "are %s, its outputs %s",
+                              o->value, o->order, o->value,
+                              value_names(j, j->graph->input.at, j->graph->input.n),
+                              value_names(j, j->graph->output.at, j->graph->output.n));
         if (!order_read(o->order, type->rank, order))
             return bad_order(j, "--io-format", o, type);
         port[i] = (PortOrder){ sym(j->ctx, o->value), order };

@@ -95,6 +95,8 @@ typedef struct {
 bool model_error(const Job *j, DiagClass class, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void model_note(const Job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* for a message: "a, b, …"; "none" */
+const char *value_names(const Job *j, const ValueId *value, uint32_t n);
 
 typedef enum { SHOWS_GRAPH, SHOWS_PLAN, SHOWS_SOURCE, SHOWS_REPORT } Shows;
 typedef struct {

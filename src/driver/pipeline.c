@@ -32,6 +32,18 @@ model_note(const Job *j, const char *format, ...)
     diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "%s", text_str(&t));
 }
 
+const char *
+value_names(const Job *j, const ValueId *value, uint32_t n)
+{
+    enum { MOST = 20 };
+    Text t = { .arena = j->arena };
+
+    for (uint32_t i = 0; i < n && i < MOST; i++)
+        text_printf(&t, "%s%s", i ? ", " : "", j->graph->value.at[value[i]].name);
+    text_add(&t, n > MOST ? ", …" : "");
+    return n ? text_str(&t) : "none";
+}
+
 /* ---- the stages ------------------------------------------------------------------------------ */
 
 static bool
