@@ -46,6 +46,7 @@ void *arena_alloc(Arena *a, size_t bytes);
 void *arena_copy(Arena *a, const void *from, size_t bytes);
 char *arena_str(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *arena_vprintf(Arena *a, const char *format, va_list args);
 /* registers a resource other than memory; closed at once if this fails */
 void arena_closer(Arena *a, void (*close)(void *), void *what);
 size_t arena_bytes(const Arena *a); /* bytes handed out so far */

@@ -302,7 +302,7 @@ static bool
 link_library(Job *j, const char *path)
 {
     uint32_t n = j->sources.function.n, nunit = 0;
-    BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 1);
+    BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 2);
     BuildOptions o = j->set->build;
     const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w", emit_c_flags()),
                *target = j->machine.flags;
@@ -314,20 +314,22 @@ link_library(Job *j, const char *path)
     if (!library_link(j, &o.link))
         return false;
     arena_doing(j->arena, "build", 0, n + 1);
-    if (j->o->quick) {
-        unit[0] = (BuildUnit){ j->graph->name, source_single_unit(j),
-                               arena_printf(j->arena, "%s -Og", flags), target };
-        return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled,
-                            &j->report->cached);
-    }
     /* It only decides and calls, so optimisation gains nothing except in library routines, and in
      * what is TN_HOT. */
-    unit[nunit++] =
-        (BuildUnit){ "host program", j->sources.host,
-                     runs_routines(j) ? flags : arena_printf(j->arena, "%s -Og", flags), target };
-    for (uint32_t i = 0, count; i < n; i += count) {
+    const char *few = arena_printf(j->arena, "%s -Og", flags);
+    if (j->o->quick)
+        unit[nunit++] = (BuildUnit){ j->graph->name, source_single_unit(j), few, target, { 0 } };
+    else
+        unit[nunit++] = (BuildUnit){
+            "host program", j->sources.host, runs_routines(j) ? flags : few, target, { 0 }
+        };
+    if (emit_batch(j->graph))
+        unit[nunit++] = (BuildUnit){ "program for many requests", emit_c_batch(j->arena), few,
+                                     target, emit_c_batch_object() };
+    for (uint32_t i = 0, count; i < n && !j->o->quick; i += count) {
         const char *text = source_unit(j, i, &count);
-        unit[nunit++] = (BuildUnit){ j->sources.function.at[i].kernel->name, text, flags, target };
+        unit[nunit++] =
+            (BuildUnit){ j->sources.function.at[i].kernel->name, text, flags, target, { 0 } };
     }
     return build_shared(j->arena, &j->ctx->diags, &o, unit, nunit, path, &j->report->compiled,
                         &j->report->cached);

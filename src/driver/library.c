@@ -216,19 +216,16 @@ place_call(LibraryProducts *l, Graph *to, const Node *n, const Graph *from, cons
         expr_is_var(n->nest->write[0].at[d], &v);
         axis[d] = (uint32_t)v.id;
     }
-    bool *keep = NEW_ARRAY(to->arena, bool, n->in.count + 1);
     const Nest *around = nest_outline(c, n->nest, p->sum, NO_SLOT, axis, t->rank, NULL, NULL);
-    if (!around || !(around = nest_drop_unused(c, around, keep)))
+    if (!around)
         return false;
     product = graph_value(to, sym_printf(c, "%s.product", from->value.at[old].name), t);
     graph_call_op(to, &call, 1, &product);
     ValueId *in = NEW_ARRAY(to->arena, ValueId, n->in.count + 1);
-    uint32_t nin = 0;
-    for (uint32_t i = 0; i <= n->in.count; i++)
-        if (keep[i])
-            in[nin++] = i < n->in.count ? map[node_in(from, n, i)] : product;
-    graph_call_nest(to, around, n->loc, n->origin, in, &out);
-    return true;
+    for (uint32_t i = 0; i < n->in.count; i++)
+        in[i] = map[node_in(from, n, i)];
+    in[n->in.count] = product;
+    return graph_call_used(to, around, n->loc, n->origin, in, out);
 }
 
 static Graph *

@@ -28,6 +28,7 @@ typedef struct {
     bool texts;                /* some values are strings */
     const struct Batch *batch; /* the program for many requests; NULL: there is none */
     Map here;                  /* kernels that the host program contains a copy of, by name */
+    bool single_file;          /* all of the program is this source */
     bool failed;
 } Host;
 

@@ -230,6 +230,7 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
                .t = t,
                .p = p,
                .g = p->graph,
+               .single_file = single_file,
                .symbol_at.arena = t->arena,
                .function_at.arena = t->arena,
                .here.arena = t->arena };
