@@ -202,7 +202,7 @@ void outputs_make(const TnModel *m, Tensors *t);
 int session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession **out);
 /* Inputs in memory of their own, as an application that is fast has them: they begin with a cache
  * line (a product of 256 cubed takes 0.23 ms on a Cascade Lake, 0.29 where its right side does
- * not), and large ones do not lie in small pages, as what is mapped does. */
+ * not), and large ones are not in small pages, as mapped files are. */
 void inputs_own(Tensors *t);
 void tensors_free(Tensors *t);
 /* NAME.npy in a folder, with characters unfit for a file name replaced. */

@@ -67,7 +67,7 @@ print_nested(const TnTensor *x, int32_t d, int64_t *at)
 static void
 print_array(const TnTensor *x)
 {
-    bool hidden = false; /* a dimension stands in one of 0, where no list shows it */
+    bool hidden = false; /* a dimension inside one of 0, which no list shows */
 
     for (int32_t d = 0; d + 1 < x->rank; d++)
         hidden |= !x->dims[d];

@@ -158,7 +158,7 @@ put_element(RequestReader *r, TnTensor *x, JsonToken t, int64_t i)
 /* ---- tensors ---------------------------------------------------------------------------- */
 
 typedef struct {
-    int rank, deepest, depth;   /* rank: how deep elements stand; -1: there is none yet */
+    int rank, deepest, depth;   /* rank: the depth of elements; -1: there is none yet */
     int64_t extent[JSON_DEPTH]; /* of the first list at this depth; -1: none has ended */
     int64_t count[JSON_DEPTH];  /* of the list that is read */
     int64_t elements;

@@ -137,7 +137,7 @@ print_json(const Tensors *t, const Verdict *verdict, double ms)
     printf("]}\n");
 }
 
-/* A folder and those it lies in. */
+/* A folder and its parents. */
 static int
 make_folder(const char *path)
 {

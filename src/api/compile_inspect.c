@@ -353,14 +353,14 @@ print_json(Text *t, const ModelFacts *f)
 }
 
 static bool
-inspect(TnContext *ctx, const ApiCall *call, const char *path, int32_t json, const char **out)
+inspect(TnContext *ctx, const char *path, int32_t json, const char **out)
 {
-    Text t = { .arena = call->keep };
+    Text t = { .arena = ctx->call->keep };
     ModelFacts f;
 
     if (!path || !out)
         return diag_usage(&ctx->c.diags, "no model file was named");
-    if (!gather(ctx, call->arena, path, &f))
+    if (!gather(ctx, ctx->call->arena, path, &f))
         return false;
     if (json)
         print_json(&t, &f);
@@ -370,18 +370,9 @@ inspect(TnContext *ctx, const ApiCall *call, const char *path, int32_t json, con
     return true;
 }
 
-static TnStatus
-inspect_in(TnContext *ctx, ApiCall *call, const char *path, int32_t json, const char **out)
-{
-    CALL_ENTER(ctx, call);
-    call_begin(ctx, call, NULL);
-    return call_end(ctx, call, inspect(ctx, call, path, json, out));
-}
-
 TnStatus
 tn_inspect(TnContext *ctx, const char *path, int32_t json, const char **out)
 {
-    ApiCall call = { 0 };
-
-    return inspect_in(ctx, &call, path, json, out);
+    CALL_ENTER(ctx, NULL);
+    return call_end(ctx, inspect(ctx, path, json, out));
 }

@@ -60,14 +60,14 @@ bad_order(Job *j, const char *option, const TnOrder *o, const Type *type)
 
 /* Remembers the pins of a text: fusion may inline a pinned value, which must be reported. */
 static void
-keep_wishes(Job *j)
+keep_text_orders(Job *j)
 {
     GraphList all = graph_all(j->graph, j->arena);
 
     for (uint32_t i = 0; i < all.n; i++)
         for (ValueId v = 1; v < all.at[i]->value.n; v++)
             if (all.at[i]->value.at[v].format && !all.at[i]->value.at[v].data)
-                VEC_PUSH(j->arena, &j->wished, all.at[i]->value.at[v].name);
+                VEC_PUSH(j->arena, &j->text_orders, all.at[i]->value.at[v].name);
 }
 
 bool
@@ -91,7 +91,7 @@ formats_ports(Job *j)
             return bad_order(j, "--io-format", o, type);
         port[i] = (PortOrder){ sym(j->ctx, o->value), order };
     }
-    keep_wishes(j);
+    keep_text_orders(j);
     return !n || (j->graph = rewrite_io_layout(j->graph, n, port)) != NULL;
 }
 
@@ -161,11 +161,11 @@ read_pins(Job *j, const GraphList *all, FormatPin *pin)
             return bad_order(j, "--format", o, v->type);
         pin[i] = (FormatPin){ sym(j->ctx, o->value), order };
     }
-    for (uint32_t i = 0; i < j->wished.n; i++)
-        if (!find_value(all, j->wished.at[i]))
-            return not_in_memory(
-                j, all,
-                arena_printf(j->arena, "%s: %%%s … as an order", j->model_path, j->wished.at[i]));
+    for (uint32_t i = 0; i < j->text_orders.n; i++)
+        if (!find_value(all, j->text_orders.at[i]))
+            return not_in_memory(j, all,
+                                 arena_printf(j->arena, "%s: %%%s … as an order", j->model_path,
+                                              j->text_orders.at[i]));
     return true;
 }
 

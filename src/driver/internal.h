@@ -71,7 +71,7 @@ typedef struct {
     FormatDomains domains; /* convolutions that may use the Winograd domain (winograd.c) */
     /* [graph->state.n]: the layout of a state (states.c); NULL: before that stage */
     const uint8_t **state_order;
-    VEC(Sym) wished; /* values whose layout a text gives (formats.c) */
+    VEC(Sym) text_orders; /* values whose layout a text gives (formats.c) */
     /* of each constant (Value), from the stage format on: contents, type, format */
     Map constant_hash;
     uint64_t weights_hash;
@@ -83,7 +83,7 @@ typedef struct {
     /* … and values with another layout than the model's, one per line; NULL: unknown */
     const char *orders;
     /* the names in --why, --keep, --must-fuse occur in some graph */
-    bool answered, keeping, wishing;
+    bool answered, keeping, paired;
     /* the text of --fuse-plan, parsed up to the next graph; NULL: none, or not begun */
     Parse *fuse_plan;
     uint32_t merges; /* in the graphs fused so far (--fuse-bisect) */
