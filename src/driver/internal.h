@@ -191,6 +191,9 @@ bool source_functions(Job *j, Text *t); /* all functions, with comments for a re
  * if embedded. */
 bool source_single_file(Job *j, Text *t, const char *weights_name);
 
+/* in a comment: how to read the file of the weights, if there is one */
+void source_weights(const Job *j, Text *t, const char *weights_name);
+
 /* ---- header.c: files that users of C source need ---- */
 
 void header_write(Job *j, Text *t, const char *weights_name);   /* NAME.h */

@@ -254,6 +254,17 @@ source_functions(Job *j, Text *t)
     return true;
 }
 
+void
+source_weights(const Job *j, Text *t, const char *weights_name)
+{
+    if (weights_name)
+        text_printf(t,
+                    " *\n * The weights are in %s, %lld bytes: read or map that file, aligned to "
+                    "64 bytes, and give its\n"
+                    " * address as TnFrame.weights.\n",
+                    weights_name, (long long)j->plan->weights_bytes);
+}
+
 static void
 add_heading(Job *j, Text *t, const char *weights_name)
 {
@@ -273,13 +284,8 @@ add_heading(Job *j, Text *t, const char *weights_name)
                 " * prepare() checks the inputs' sizes and tells the outputs' and the memory "
                 "needed, run() runs.\n",
                 stem, j->o->prefix ? j->o->prefix : "tenon");
-    if (weights_name)
-        text_printf(t,
-                    " *\n * The weights are in %s (%lld bytes): map or read that file, aligned to "
-                    "64 bytes, and\n"
-                    " * give its address as TnFrame.weights.\n",
-                    weights_name, (long long)j->plan->weights_bytes);
-    else if (j->plan->weights_bytes)
+    source_weights(j, t, weights_name);
+    if (!weights_name && j->plan->weights_bytes)
         text_add(t, " *\n * The weights are in this file: TnFrame.weights may be NULL.\n");
     text_add(t, " */\n\n");
 }
