@@ -6,6 +6,22 @@
 #ifndef TN_PRELUDE_BATCH_RUN_H
 #define TN_PRELUDE_BATCH_RUN_H
 
+static int tn_room_for_rows(TnBatch *b, TnPool *p, int64_t n)
+{
+    if (p->used + n > INT32_MAX)
+        return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, p->used, 0);
+    return tn_keep(&b->frame, &p->row, tn_size_mul(p->used, p->bytes),
+                   tn_size_mul(p->used + n, p->bytes));
+}
+/* n fresh rows; the first into *row. */
+static int tn_rows_of(TnBatch *b, TnPool *p, int64_t n, int64_t *row)
+{
+    const int code = tn_is_full(p, n) ? tn_room_for_rows(b, p, n) : 0;
+    *row = p->used;
+    p->used += code ? 0 : n;
+    b->row_bytes += n * p->bytes;
+    return code;
+}
 /* Of n fresh values; the first into *row. */
 static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
 {
