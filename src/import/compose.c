@@ -77,45 +77,51 @@ read_size(Call *k, Parse *p, Sym *open)
     return *open ? NULL : sum;
 }
 
+/* Dimension d of input i at the cursor: its size, which gets a name if it has none. */
 static bool
-needs(Call *k, const char *name, const Type *t, const char *dims)
+has_size(Call *k, uint32_t i, const char *name, uint32_t d, Parse *p)
 {
-    return call_wrong(k, "%s is %s; [%.*s] is needed", name, type_str(k->c, t),
-                      (int)strcspn(dims, "]"), dims);
+    const char *why = arena_printf(k->c->arena, "%s: dimension %u of %s", k->origin, d, name);
+    const Type *t = input_type(k, i);
+    const bool known = parse_accept(p, "#");
+    Sym open = NULL;
+    const Expr *is = t->dim[d], *size = read_size(k, p, &open);
+
+    if (open)
+        call_size(k, open, is);
+    if (known && !expr_const(is, NULL))
+        return call_refuse(k,
+                           "dimension %u of input %u (%s), %s, has to be known when it is compiled",
+                           d, i, name, type_str(k->c, t));
+    return !size || model_require(k->m, is, size, why) ||
+           call_wrong(k, "dimension %u of input %u (%s) is %s, not %s", d, i, name,
+                      expr_str(k->c, is), expr_str(k->c, size));
 }
 
-/* Has the input these dimensions? Runs check what is not known. */
+/* Has input i these dimensions? Runs check what is not known. */
 static bool
-has_dims(Call *k, const char *name, const Type *t, const char *dims)
+has_dims(Call *k, uint32_t i, const char *name, const char *dims)
 {
-    Ctx *c = k->c;
-    Parse p = parse_begin(c, name, (Bytes){ (const uint8_t *)dims, strcspn(dims, "]") });
+    const Type *t = input_type(k, i);
+    Parse p = parse_begin(k->c, name, (Bytes){ (const uint8_t *)dims, strcspn(dims, "]") });
+    Text said = { .arena = k->arena };
     uint32_t d = 0;
 
-    for (; !parse_end(&p); d++) {
-        Sym open = NULL;
+    for (; !parse_end(&p) && d < t->rank; d++) {
         if (d)
             parse_expect(&p, ",");
         if (parse_accept(&p, "..."))
             return true;
-        if (d == t->rank)
-            return needs(k, name, t, dims);
-        if (parse_accept(&p, "_"))
-            continue;
-        const bool known = parse_accept(&p, "#");
-        const Expr *is = t->dim[d], *size = read_size(k, &p, &open);
-        if (open)
-            call_size(k, open, is);
-        if (known && !expr_const(is, NULL))
-            return call_refuse(k, "dimension %u of %s, %s, has to be known when it is compiled", d,
-                               name, type_str(c, t));
-        if (size &&
-            !model_require(k->m, is, size,
-                           arena_printf(c->arena, "%s: dimension %u of %s", k->origin, d, name)))
-            return call_wrong(k, "dimension %u of %s is %s, not %s", d, name, expr_str(c, is),
-                              expr_str(c, size));
+        if (!parse_accept(&p, "_") && !has_size(k, i, name, d, &p))
+            return false;
     }
-    return d == t->rank || needs(k, name, t, dims);
+    if (d == t->rank && (parse_end(&p) || (parse_accept(&p, ","), parse_accept(&p, "..."))))
+        return true;
+    for (; *dims != ']'; dims++)
+        if (*dims != '#')
+            text_bytes(&said, dims, 1);
+    return call_wrong(k, "input %u (%s) is %s; [%s] is needed", i, name, type_str(k->c, t),
+                      text_str(&said));
 }
 
 void
@@ -134,13 +140,12 @@ call_name_list(Call *k, const char *name, AttrList l)
 bool
 call_names(Call *k, const char *names)
 {
+    const char *all = names, *dims;
     bool needed = true;
     uint32_t i = 0, o = 0;
-    const char *dims;
     Sym word;
 
     k->name = k->shown = (Map){ .arena = k->arena };
-    k->results = NULL;
     map_put(&k->name, MAP_PTR(sym(k->c, "absent")), 0);
     for (; (word = next_word(k->c, &names, &dims)) && strcmp(word, "->"); i++) {
         const ValueId v = call_in(k, i);
@@ -155,14 +160,13 @@ call_names(Call *k, const char *names)
                 return call_refuse(k, "input %u (%s) is not supported; export the model without it",
                                    i, word + 1);
         } else {
-            if ((needed && !need_input(k, i)) ||
-                (dims && v && !has_dims(k, word, value_type(k, v), dims)))
+            if ((needed && !need_input(k, i)) || (dims && v && !has_dims(k, i, word, dims)))
                 return false;
             call_name(k, word + (*word == '*'), *word == '*' ? call_int_list(k, v) : v);
         }
     }
-    if (word)
-        k->results = names;
+    k->inputs = word ? NULL : all;
+    k->results = word ? names : NULL;
     for (; word && (word = next_word(k->c, &names, &dims)); o++)
         if (o < k->proto->n_output && *k->proto->output[o])
             map_put(&k->shown, MAP_PTR(word), MAP_PTR(sym(k->c, k->proto->output[o])));
@@ -246,7 +250,7 @@ with_facts(Call *k, const char *text)
         }
         const size_t m = *end != ':'     ? 0
                          : end[1] == '[' ? strcspn(end, "]") + 1
-                                         : 1 + strcspn(end + 1, " ,)}\n");
+                                         : 1 + strcspn(end + 1, " ,)]}\n");
         if (!fact && !m)
             return (
                 call_wrong(k, "%s needs the attribute \"%.*s\"", k->proto->op_type, (int)n, at + 1),
@@ -332,11 +336,18 @@ call_name(Call *k, const char *name, ValueId v)
 void
 call_finish(Call *k)
 {
-    const char *names = k->results;
-    const char *dims;
+    const char *names = k->results, *inputs = k->inputs, *dims;
     uint32_t o = 0;
     Sym word;
 
+    for (uint32_t i = 0; inputs && (word = next_word(k->c, &inputs, &dims));)
+        if (*word != '?') {
+            ValueId v = call_value(k, word + (*word == '*'));
+            if (v || i < k->in.n)
+                set_input(k, i, v);
+            i++;
+        }
+    k->inputs = NULL;
     if (k->done || !names)
         return;
     k->done = true;

@@ -45,20 +45,20 @@ list_refuse(Call *k, ValueId v, const char *what)
     Var size;
 
     if (t->rank != 1 || !expr_is_var(t->dim[0], &size) || list_length(k, v) >= 0)
-        return call_refuse(k, "%s of type %s; their number must be fixed, at most %d", what,
+        return call_refuse(k, "%s is of type %s; their number must be fixed, at most %d", what,
                            type_str(k->c, t), 2 * TN_MAX_RANK);
     for (uint32_t i = 0; i < g->input.n; i++) {
         const Value *in = &g->value.at[g->input.at[i]];
         if (k->m->from == k->m->proto->graph && in->type->rank == 1 &&
             in->type->dim[0] == t->dim[0])
             return call_refuse(k,
-                               "%s of type %s, and nothing in the model says how many they are: "
+                               "%s is of type %s, and nothing in the model says how many they are: "
                                "fix that with --shape %s=N (in Python shapes=), "
                                "or declare the rank of the result in the model",
                                what, type_str(k->c, t), in->name);
     }
     return call_refuse(k,
-                       "%s of type %s, and nothing in the model says how many they are: declare "
+                       "%s is of type %s, and nothing in the model says how many they are: declare "
                        "the rank of the result in the model",
                        what, type_str(k->c, t));
 }
