@@ -113,6 +113,8 @@ ValueId regex_program(Call *k, const char *pattern); /* 0, reported (regex.c) */
 
 /* Sequences: their marks in the table of names, and the names of their two tensors. (sequence.c) */
 bool sequence_is(uint64_t entry);
+/* The entry of input i in the table of names; 0: it is absent. */
+uint64_t sequence_entry(const Call *k, uint32_t i);
 bool sequence_has_rank(uint64_t mark);
 bool sequence_same_rank(uint64_t a, uint64_t b);
 bool map_input(Model *m, const OnnxValueInfo *v, bool *is); /* (map.c) */

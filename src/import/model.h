@@ -37,6 +37,7 @@ typedef struct {
     Map value;
     Map mapped; /* Sym of a path -> Bytes of the file beside the model */
     Map row;    /* Sym of an operator -> its row (ops.c) */
+    Map ranked; /* a graph -> what is known of ranks in it (lengths.c) */
     /* Sym of an input -> the branch that reads it; names of sizes that differ between branches
      * (branch.c) */
     Map branch, divided;

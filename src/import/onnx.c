@@ -365,7 +365,8 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
                 .arena = arena,
                 .path = path,
                 .value = { .arena = arena },
-                .mapped = { .arena = arena } };
+                .mapped = { .arena = arena },
+                .ranked = { .arena = arena } };
     ValueList output = { 0 };
     int64_t most = o && o->max_nodes ? o->max_nodes : DEFAULT_NODES;
 

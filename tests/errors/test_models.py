@@ -396,7 +396,7 @@ def test_operators_given_nonsense(save, made, says):
     ("LSTM", "x w r . three", "y", {}, ["dimension 0 of input 4 (sequence_lens) is 3, not 2"]),
     ("LSTM", "x w r . . h3", "y", {}, ["dimension 1 of input 5 (initial_h) is 3, not 2"]),
     ("LSTM", "x w r", "y", {"hidden_size": 5}, ["hidden_size is 5", "R has 4"]),
-    ("LSTM", "x w r", "y", {"direction": "up"}, ['"up"', "forward, reverse and bidirectional"]),
+    ("LSTM", "x w r", "y", {"direction": "up"}, ['"up"', "forward, reverse, bidirectional"]),
     ("LSTM", "x w r", "y", {"activations": ["Tanh", "Sine", "Tanh"]}, ['"activations"', '"Sine"']),
 ])
 def test_recurrent_networks_given_nonsense(save, op, inputs, outputs, attrs, says):
