@@ -178,7 +178,9 @@ call_names(Call *k, const char *names)
 void
 call_number(Call *k, const char *name, int64_t v)
 {
-    call_fact(k, name, arena_printf(k->arena, "%" PRId64, v));
+    static const char digit[][2] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
+
+    call_fact(k, name, v >= 0 && v < 10 ? digit[v] : arena_printf(k->arena, "%" PRId64, v));
 }
 
 void
@@ -236,8 +238,9 @@ with_facts(Call *k, const char *text)
     Text t = { .arena = k->arena };
 
     for (const char *at; (at = strchr(text, '$'));) {
-        const size_t n =
-            strspn(at + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+        size_t n = 0;
+        while (isalnum((unsigned char)at[1 + n]) || at[1 + n] == '_')
+            n++;
         const char *fact = fact_of(k, sym_n(k->c, at + 1, n)), *end = at + 1 + n;
         const bool negated = at > text && at[-1] == '!' && *end == '?';
         text_bytes(&t, text, (size_t)(at - text) - negated);
@@ -271,8 +274,11 @@ run(Call *k, Map *name, const Map *shown, ValueId *last, const char *text)
 {
     const char *like = k->proto->n_output ? k->proto->output[0] : "";
 
+    *last = 0;
     if (strchr(text, '$') && !(text = with_facts(k, text)))
         return false;
+    if (!text[strspn(text, "\n")])
+        return true;
     Statements s = { .g = k->m->g,
                      .loc = k->loc,
                      .origin = k->origin,

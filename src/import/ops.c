@@ -265,7 +265,7 @@ call_convert(Call *k, const OpRow *row)
     if (!read_attributes(k) || !attributes_changed(k, row))
         return false;
     if ((row->convert && !row->convert(k)) ||
-        (row->text && !call_says(k, row->names, "%s", row->text)))
+        (row->text && !(call_names(k, row->names) && call_run(k, row->text))))
         return false;
     call_finish(k);
     return k->done || attributes_are_known(k, row);
