@@ -17,11 +17,12 @@ typedef struct {
 struct Stmt {
     const Tree *tree;
     Code code;
-    uint32_t var;           /* LOOP, LET */
-    uint32_t a, b;          /* LOOP: begin, end; LET, IF, STORE: the value in a */
+    uint32_t var;           /* LOOP, LET, LIST */
+    uint32_t next;          /* LOOP over a list: NO_REG if absent */
+    uint32_t a, b;          /* LOOP: begin, end; LIST: end in a; LET, IF, STORE: the value */
     const uint32_t *at;     /* STORE: index; BUFFER: sizes */
     uint32_t stride, valid; /* STORE: NO_REG where absent */
-    Stmts body, other;
+    Stmts body, other; /* LIST: the test in body */
 };
 
 typedef struct {
@@ -63,6 +64,7 @@ compile_operands(TreeRun *r, Stmt *s)
         return compile_optional(p, t->u.loop.begin, &s->a) &&
                compile_optional(p, t->u.loop.end, &s->b);
     case TREE_LET: return compile_optional(p, t->u.let.value, &s->a);
+    case TREE_LIST: return compile_optional(p, t->u.list.end, &s->a);
     case TREE_IF: return (s->a = program_scalar(p, t->u.test.cond)) != NO_REG;
     case TREE_BUFFER: {
         const Type *type = buffer_type(p->ctx, &r->k->buffer.at[t->u.buffer]);
@@ -79,22 +81,47 @@ compile_operands(TreeRun *r, Stmt *s)
     return false;
 }
 
+/* The register of a loop variable; NO_REG, reported: there is none. */
+static uint32_t
+compile_var(TreeRun *r, uint32_t id)
+{
+    if (id < r->p.nloop)
+        return r->p.loop_reg[id] = program_reg(&r->p, 1);
+    diag_error(&r->p.ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "%s: loop variable %u of %u", r->p.what,
+               id, r->p.nloop);
+    return NO_REG;
+}
+
+/* The test of a list is a statement, which runs in each iteration. */
+static bool
+compile_list(TreeRun *r, Stmt *s)
+{
+    Tree *test = NEW(r->p.arena, Tree);
+    Block body = { .arena = r->p.arena };
+
+    *test = (Tree){ .kind = TREE_IF, .u.test.cond = s->tree->u.list.cond };
+    VEC_PUSH(r->p.arena, &body.list, test);
+    return (s->var = compile_var(r, s->tree->u.list.var)) != NO_REG &&
+           compile_block(r, &body, &s->body);
+}
+
 static bool
 compile_stmt(TreeRun *r, const Tree *t, Stmt *s)
 {
-    *s = (Stmt){ .tree = t };
+    *s = (Stmt){ .tree = t, .next = NO_REG };
     program_enter(&r->p, &s->code);
     bool ok = compile_operands(r, s);
     program_leave(&r->p);
     if (!ok)
         return false;
-    if (t->kind == TREE_LOOP || t->kind == TREE_LET) {
-        uint32_t id = t->kind == TREE_LOOP ? t->u.loop.var : t->u.let.var;
-        if (id >= r->p.nloop)
-            return diag_error(&r->p.ctx->diags, DIAG_INTERNAL, (Loc){ 0 },
-                              "%s: loop variable %u of %u", r->p.what, id, r->p.nloop);
-        s->var = r->p.loop_reg[id] = program_reg(&r->p, 1);
-    }
+    if (t->kind == TREE_LIST)
+        return compile_list(r, s);
+    if ((t->kind == TREE_LOOP && (s->var = compile_var(r, t->u.loop.var)) == NO_REG) ||
+        (t->kind == TREE_LET && (s->var = compile_var(r, t->u.let.var)) == NO_REG))
+        return false;
+    if (t->kind == TREE_LOOP && t->u.loop.next_name &&
+        (s->next = compile_var(r, t->u.loop.next)) == NO_REG)
+        return false;
     return compile_block(r, &t->body, &s->body) && compile_block(r, &t->other, &s->other);
 }
 
@@ -116,13 +143,36 @@ static bool
 run_loop(TreeRun *r, const Stmt *s)
 {
     int64_t begin = r->p.reg.at[s->a].i, end = r->p.reg.at[s->b].i, step = s->tree->u.loop.step;
-    int64_t trips = begin < end ? (end - begin + step - 1) / step : 0;
     bool backwards = s->tree->u.loop.kind == LOOP_PARALLEL;
+    const int32_t *list = s->tree->u.loop.list ? r->p.mem[s->tree->u.loop.list].t.data : NULL;
+    int64_t trips = list          ? list[0]
+                    : begin < end ? (end - begin + step - 1) / step
+                                  : 0;
     for (int64_t i = 0; i < trips; i++) {
-        r->p.reg.at[s->var].i = begin + (backwards ? trips - 1 - i : i) * step;
+        r->p.reg.at[s->var].i = list ? list[1 + i] : begin + (backwards ? trips - 1 - i : i) * step;
+        if (s->next != NO_REG)
+            r->p.reg.at[s->next].i = list[2 + i];
         if (!run_block(r, &s->body))
             return false;
     }
+    return true;
+}
+
+static bool
+run_list(TreeRun *r, const Stmt *s)
+{
+    int32_t *list = r->p.mem[s->tree->u.list.buffer].t.data, n = 0;
+    const Stmt *test = &s->body.at[0];
+
+    for (int64_t i = 0; i < r->p.reg.at[s->a].i; i++) {
+        r->p.reg.at[s->var].i = i;
+        if (!run_code(&r->p, &test->code))
+            return false;
+        if (r->p.reg.at[test->a].i)
+            list[1 + n++] = (int32_t)i;
+    }
+    list[0] = n;
+    list[1 + n] = n ? list[1] : 0;
     return true;
 }
 
@@ -190,6 +240,7 @@ run_stmt(TreeRun *r, const Stmt *s)
     switch (s->tree->kind) {
     case TREE_LOOP: return run_loop(r, s);
     case TREE_LET: r->p.reg.at[s->var] = r->p.reg.at[s->a]; return true;
+    case TREE_LIST: return run_list(r, s);
     case TREE_IF: return run_block(r, r->p.reg.at[s->a].i ? &s->body : &s->other);
     case TREE_BUFFER: return run_buffer(r, s);
     case TREE_STORE: return run_store(r, s);

@@ -192,8 +192,11 @@ typedef struct {
     uint32_t part, axis;      /* that the blocks are of */
     /* the element, by the part's axes, that is 0 where a point adds nothing */
     const Scalar *table;
-    /* made when it is lowered: the rows, by the part's axes */
-    const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
+    /* made when it is lowered: the list of the other iterations, and their condition, over a
+     * variable of the list's own */
+    uint32_t list;
+    const Scalar *shown;
+    const Expr *end;
 } Omit;
 
 typedef struct Points {
