@@ -127,6 +127,7 @@ lower_body(Env *e, const LoopNode *n, Block *b)
             place_copy(e, b, n->copies.at[i]);
     boxes_place(e, n, b);
     omits_place(e, n, b);
+    prefetches_place(e, n, b);
     lower_cases(e, n, 0, b);
 }
 
@@ -249,10 +250,14 @@ lower_stretch(Env *e, const LoopNode *n, Block *b, const Expr *begin, const Expr
         Block *around = b;
         trip = env_loop(e, &b, unrolled ? LOOP_UNROLLED : LOOP_SERIAL, env_iter(e, x)->name, begin,
                         end, 1);
-        around->list.at[around->list.n - 1]->u.loop.list = list;
+        Tree *loop = around->list.at[around->list.n - 1];
+        loop->u.loop.list = list;
+        prefetches_follow(e, n, loop);
         if ((least != begin || most != end) && expr_is_var(trip, &v))
             VEC_PUSH(e->a, &e->range, ((Range){ v, least, expr_sub(e->c, most, least) }));
     }
+    else
+        prefetches_follow(e, n, NULL);
     env_bind_trip(e, x, trip);
     for (IterId y = x; y && n->phase == PHASE_COMPLETE; y = env_next_with(e, x, y))
         bind_digits(e, b, y);

@@ -134,6 +134,13 @@ void online_begins(Env *e, uint32_t hold, Low *l, Block *b);
 const Scalar *online_scaled(Env *e, uint32_t hold, Low *l, const Scalar *held);
 void lower_rescale(Env *e, const LoopNode *leaf, Block *b, const Scalar *held);
 
+/* ---- prefetches (lower_prefetch.c) ----------------------------------------------------------- */
+
+/* Those of the iterations of n, at the beginning of its body. */
+void prefetches_place(Env *e, const LoopNode *n, Block *b);
+/* Which iteration of n is next; loop: what n is lowered to, or NULL: its one iteration is no loop. */
+void prefetches_follow(Env *e, const LoopNode *n, Tree *loop);
+
 /* ---- blocks that nothing sees (lower_omit.c) ------------------------------------------------- */
 
 /* Lists the iterations that are not omitted of loops inside n, at the beginning of its body. */

@@ -199,6 +199,21 @@ lay_along_rows(const Draft *w, const GroupMember *m, Text *t)
     }
 }
 
+/* Blocks that are not omitted are anywhere in memory, so no processor foresees the next one: both
+ * contractions prefetch its keys and values. */
+static void
+write_prefetches(const Group *g, Text *t)
+{
+    for (const GroupMember *m = g->member; m < g->member + g->n; m++) {
+        if (!m->product)
+            continue;
+        const char *last = m == &g->member[g->n - 1] ? arena_printf(g->w->a, "%s.kk_", m->name)
+                                                     : axis_name(g->w, m->part,
+                                                                 m->sum[m->nsum - 1]);
+        write_steps(t, m->name, "prefetch @.rhs at %s of @.kb_\n", last);
+    }
+}
+
 /* A tile of that many rows. */
 static void
 write_tile(Group *g, int64_t rows)
@@ -216,6 +231,8 @@ write_tile(Group *g, int64_t rows)
         if (!g->block || g->whole_rows || is_online(g, m))
             write_member(g, m, &t, whole);
     group_write_last(g, &t);
+    if (g->whole_rows)
+        write_prefetches(g, &t);
     /* readers before what they read */
     for (const GroupMember *m = last + 1; g->whole_rows && m-- > g->member;)
         text_printf(&t, "omit %s.kb_ at task\n", m->name);
