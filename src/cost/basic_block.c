@@ -584,9 +584,8 @@ price_node(BlockCode *k, const CostNode *n)
         if (n->tree->u.loop.kind == LOOP_UNROLLED)
             break;
         k->uops += ENTER_UOPS * all_copies(k);
-        k->cycles +=
-            k->u->m->branch_cycles * all_copies(k) *
-            (n->tree->u.loop.list || n->trips > FORESEEN_TRIPS ? 1 : n->varies);
+        k->cycles += k->u->m->branch_cycles * all_copies(k) *
+                     (n->tree->u.loop.list || n->trips > FORESEEN_TRIPS ? 1 : n->varies);
         break;
     case NODE_ARM: break;
     }

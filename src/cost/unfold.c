@@ -433,8 +433,8 @@ count(Unfold *u, CostNode *n, double weight, double budget)
     if (n->kind == NODE_LIST)
         n->trips = fmax(n->trips, (double)unfold_eval(u, n->tree->u.list.end, 0));
     if (n->kind == NODE_IF) {
-        double p = truth(u, n->tree->kind == TREE_LIST ? n->tree->u.list.cond
-                                                       : n->tree->u.test.cond);
+        double p =
+            truth(u, n->tree->kind == TREE_LIST ? n->tree->u.list.cond : n->tree->u.test.cond);
         if (p > 0)
             count_below(u, n->child, weight * p, budget);
         if (p < 1)

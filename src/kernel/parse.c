@@ -196,8 +196,8 @@ parse_loop(KernelText *t, Block *b, LoopKind kind)
     if (loop->u.loop.list && parse_accept(p, "next")) {
         loop->u.loop.next = t->k->nloop++;
         if (!(name = loop->u.loop.next_name = parse_name(p)) ||
-            !scope_declare(
-                s, (NameEntry){ .name = name, .kind = NAME_LOOP, .id = loop->u.loop.next }))
+            !scope_declare(s,
+                           (NameEntry){ .name = name, .kind = NAME_LOOP, .id = loop->u.loop.next }))
             return false;
     }
     if (!parse_block(t, body))

@@ -215,7 +215,8 @@ check_loop(KernelCheck *k, const Tree *t, bool top)
 static bool
 check_condition(KernelCheck *k, const Scalar *cond)
 {
-    REQUIRE(k, 10, cond && cond->dtype == DT_BOOL && cond->lanes == 1, "a condition is not one bool");
+    REQUIRE(k, 10, cond && cond->dtype == DT_BOOL && cond->lanes == 1,
+            "a condition is not one bool");
     return check_value(k, cond);
 }
 
@@ -232,8 +233,7 @@ check_list(KernelCheck *k, const Tree *t)
         return false;
     REQUIRE(k, 14,
             b->space == SPACE_SCRATCH && b->type->dtype == DT_I32 && b->type->rank == 1 &&
-                expr_eq(k->ctx, NULL, b->type->dim[0],
-                        expr_offset(k->ctx, t->u.list.end, 2)) != NO,
+                expr_eq(k->ctx, NULL, b->type->dim[0], expr_offset(k->ctx, t->u.list.end, 2)) != NO,
             "%s, %s, is no list of iterations below %s", b->name, type_str(k->ctx, b->type),
             expr_str(k->ctx, t->u.list.end));
     k->var[var] = VAR_VARYING;

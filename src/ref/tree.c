@@ -22,7 +22,7 @@ struct Stmt {
     uint32_t a, b;          /* LOOP: begin, end; LIST: end in a; LET, IF, STORE: the value */
     const uint32_t *at;     /* STORE: index; BUFFER: sizes */
     uint32_t stride, valid; /* STORE: NO_REG where absent */
-    Stmts body, other; /* LIST: the test in body */
+    Stmts body, other;      /* LIST: the test in body */
 };
 
 typedef struct {
@@ -145,9 +145,7 @@ run_loop(TreeRun *r, const Stmt *s)
     int64_t begin = r->p.reg.at[s->a].i, end = r->p.reg.at[s->b].i, step = s->tree->u.loop.step;
     bool backwards = s->tree->u.loop.kind == LOOP_PARALLEL;
     const int32_t *list = s->tree->u.loop.list ? r->p.mem[s->tree->u.loop.list].t.data : NULL;
-    int64_t trips = list          ? list[0]
-                    : begin < end ? (end - begin + step - 1) / step
-                                  : 0;
+    int64_t trips = list ? list[0] : begin < end ? (end - begin + step - 1) / step : 0;
     for (int64_t i = 0; i < trips; i++) {
         r->p.reg.at[s->var].i = list ? list[1 + i] : begin + (backwards ? trips - 1 - i : i) * step;
         if (s->next != NO_REG)

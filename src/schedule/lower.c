@@ -255,8 +255,7 @@ lower_stretch(Env *e, const LoopNode *n, Block *b, const Expr *begin, const Expr
         prefetches_follow(e, n, loop);
         if ((least != begin || most != end) && expr_is_var(trip, &v))
             VEC_PUSH(e->a, &e->range, ((Range){ v, least, expr_sub(e->c, most, least) }));
-    }
-    else
+    } else
         prefetches_follow(e, n, NULL);
     env_bind_trip(e, x, trip);
     for (IterId y = x; y && n->phase == PHASE_COMPLETE; y = env_next_with(e, x, y))

@@ -24,60 +24,89 @@ place_of(Env *e, uint32_t part, const Scalar *load, uint32_t axis, int64_t more)
     l->lanes = 1;
     l->valid = NULL;
     const Scalar *read = low_value(l, load);
-    return read->op == S_LOAD ? buffer_offset(e->c, &e->k->buffer.at[read->u.load.slot],
-                                              read->u.load.at)
-                              : NULL;
+    return read->op == S_LOAD
+               ? buffer_offset(e->c, &e->k->buffer.at[read->u.load.slot], read->u.load.at)
+               : NULL;
 }
 
-/* The axis of most points here, *points; NO_SLOT: all have one. */
-static uint32_t
-widest_axis(Env *e, uint32_t part, AxisSet axes, int64_t *points)
-{
-    uint32_t widest = NO_SLOT;
+/* What is read along axes of several points here. */
+typedef struct {
+    uint32_t n;
+    struct {
+        int64_t points;
+        const Expr *step; /* [elements] */
+    } along[NEST_MAX_AXES];
+} Spread;
 
-    *points = 1;
-    FOR_EACH_AXIS (x, axes) {
-        const Expr *lo, *width;
-        int64_t n;
+static Spread
+spread_of(Env *e, uint32_t part, const Scalar *load, const Expr *place)
+{
+    Spread s = { 0 };
+
+    FOR_EACH_AXIS (x, load->axes) {
+        const Expr *lo, *width, *there;
+        int64_t points;
         points_here(e, e->p->axis[part][x], &lo, &width);
-        if (expr_const(width, &n) && n > *points) {
-            *points = n;
-            widest = x;
-        }
+        if (!expr_const(width, &points) || points < 2 || !(there = place_of(e, part, load, x, 1)) ||
+            there == place)
+            continue;
+        s.along[s.n].points = points;
+        s.along[s.n++].step = expr_sub(e->c, there, place);
     }
-    return widest;
+    return s;
+}
+
+/* prefetches of a load in one iteration; bounds code: a tile of 32 rows has no more lines for 32 keys
+ * (block_mask.h) */
+enum { MOST_LINES = 64 };
+
+/* All lines of the spread, from its axis i on. */
+static void
+prefetch_lines(Env *e, const Spread *s, uint32_t i, uint32_t slot, const Expr *at, int64_t line,
+               Block *b, uint32_t *left)
+{
+    int64_t step;
+
+    if (i == s->n) {
+        if (*left)
+            tree_ahead(b, slot, at, false);
+        *left -= *left > 0;
+        return;
+    }
+    int64_t each = expr_is(s->along[i].step, 1) ? line : 1;
+    /* of a word for several rows, the first one's */
+    int64_t points = expr_const(s->along[i].step, &step) && step ? s->along[i].points : 1;
+    for (int64_t k = 0; k < points; k += each)
+        prefetch_lines(e, s, i + 1, slot, expr_add(e->c, at, expr_scale(e->c, s->along[i].step, k)),
+                       line, b, left);
 }
 
 static void
 prefetch_load(Env *e, const Prefetch *f, const Scalar *load, Block *b)
 {
-    uint32_t slot = e->k->part[f->part].buffer[load->u.load.slot];
+    uint32_t slot = e->k->part[f->part].buffer[load->u.load.slot], left = MOST_LINES;
     Ctx *c = e->c;
-    const Expr *step = NULL, *along = expr_int(c, 0), *rest = NULL,
-               *place = place_of(e, f->part, load, NO_SLOT, 0),
-               *trips = env_extent(e, f->at->iter);
-    int64_t points, line = e->p->m->line_bytes / dtype_info[load->dtype].bytes;
-    uint32_t axis = widest_axis(e, f->part, load->axes, &points);
+    const Expr *coef, *rest, *place = place_of(e, f->part, load, NO_SLOT, 0),
+                             *trips = env_extent(e, f->at->iter);
+    int64_t line = e->p->m->line_bytes / dtype_info[load->dtype].bytes;
     Var trip;
 
     if (!place)
         return;
-    if (axis != NO_SLOT)
-        step = expr_sub(c, place_of(e, f->part, load, axis, 1), place);
-    if (f->at != f->of && expr_is_var(env_value(e, f->at->iter), &trip) &&
-        !expr_linear(c, place, trip, &along, &rest))
-        along = expr_int(c, 0);
-    bool rows = expr_is(along, 1) && step && expr_const(trips, NULL);
-    for (int64_t i = 0; i == 0 || (i < points && (rows || (step && expr_is(step, 1)))); i += line) {
-        const Expr *at = expr_offset(c, place, i);
-        if (rows) {
-            const Expr *share = expr_offset(c, expr_scale(c, expr_var(c, trip), points), i);
-            at = expr_add(c, rest,
-                          step == trips ? share
-                                        : expr_add(c, expr_mod(c, share, trips),
-                                                   expr_mul(c, step, expr_div(c, share, trips))));
-        }
-        tree_ahead(b, slot, expr_subst(c, at, &f->next, 1), false);
+    Spread s = spread_of(e, f->part, load, place);
+    place = expr_subst(c, place, &f->next, 1);
+    if (f->at == f->of || s.n != 1 || !expr_const(trips, NULL) ||
+        !expr_is_var(env_value(e, f->at->iter), &trip) ||
+        !expr_linear(c, place, trip, &coef, &rest) || !expr_is(coef, 1)) {
+        prefetch_lines(e, &s, 0, slot, place, line, b, &left);
+        return;
+    }
+    for (int64_t i = 0; i < s.along[0].points; i += line) {
+        const Expr *share = expr_offset(c, expr_scale(c, expr_var(c, trip), s.along[0].points), i);
+        if (s.along[0].step != trips)
+            share = expr_add(c, expr_mod(c, share, trips),
+                             expr_mul(c, s.along[0].step, expr_div(c, share, trips)));
+        tree_ahead(b, slot, expr_add(c, rest, share), false);
     }
 }
 
