@@ -229,22 +229,21 @@ bind_shape(InputMaker *m, const TnShape *shape, int n)
 static int
 check_shapes(const InputMaker *m)
 {
-    TnCompileOptions c;
+    const TnCompileOptions *c = &m->o->compile;
 
-    int status = compile_options_of(m->o, NULL, &c);
-    for (int k = 0; k < c.nshapes && status == TN_OK; k++) {
-        int i = find_input(m, c.shapes[k].input);
+    for (int k = 0; k < c->nshapes; k++) {
+        const TnShape *s = &c->shapes[k];
+        int i = find_input(m, s->input);
         TnValueInfo info = input_info(m, i);
         const TnTensor *x = &m->t->in[i];
-        for (int32_t d = 0; d < c.shapes[k].rank && d < x->rank && status == TN_OK; d++)
-            if (x->dims[d] != c.shapes[k].dims[d])
-                status = usage_error("--shape %s: dimension %d (%s) is %lld, but %lld %s",
-                                     info.name, d, info.dim_text[d], (long long)c.shapes[k].dims[d],
-                                     (long long)x->dims[d],
-                                     m->given[i] ? "in the file given" : "by what else is given");
+        for (int32_t d = 0; d < s->rank && d < x->rank; d++)
+            if (x->dims[d] != s->dims[d])
+                return usage_error("--shape %s: dimension %d (%s) is %lld, but %lld %s", info.name,
+                                   d, info.dim_text[d], (long long)s->dims[d],
+                                   (long long)x->dims[d],
+                                   m->given[i] ? "in the file given" : "by what else is given");
     }
-    compile_options_free(&c);
-    return status;
+    return TN_OK;
 }
 
 /* Of a model compiled just now --dim is checked already, and no longer open. */
@@ -280,25 +279,24 @@ check_dim(const InputMaker *m, const char *symbol)
 static int
 bind_options(InputMaker *m)
 {
-    TnCompileOptions c;
+    const TnCompileOptions *c = &m->o->compile;
+    int status = TN_OK;
 
-    int status = compile_options_of(m->o, NULL, &c);
-    for (int k = 0; k < c.nshapes && status == TN_OK; k++)
-        status = bind_shape(m, c.shapes, k);
+    for (int k = 0; k < c->nshapes && status == TN_OK; k++)
+        status = bind_shape(m, c->shapes, k);
     /* of a range the least, where nothing else is said */
-    for (int k = 0; k < c.nranges; k++)
-        if (c.ranges[k].least > 1)
-            bind(m, c.ranges[k].symbol, c.ranges[k].least);
-    for (int k = 0; k < c.ndims && status == TN_OK; k++) {
-        const char *name = c.dims[k].symbol;
+    for (int k = 0; k < c->nranges; k++)
+        if (c->ranges[k].least > 1)
+            bind(m, c->ranges[k].symbol, c->ranges[k].least);
+    for (int k = 0; k < c->ndims && status == TN_OK; k++) {
+        const char *name = c->dims[k].symbol;
         const int64_t *size = find_bound(m, name);
         status = check_dim(m, name);
-        if (status == TN_OK && size && *size != c.dims[k].value)
+        if (status == TN_OK && size && *size != c->dims[k].value)
             status = usage_error("--dim %s=%lld: an input given or its --shape has %lld there",
-                                 name, (long long)c.dims[k].value, (long long)*size);
-        bind(m, name, c.dims[k].value);
+                                 name, (long long)c->dims[k].value, (long long)*size);
+        bind(m, name, c->dims[k].value);
     }
-    compile_options_free(&c);
     return status;
 }
 
@@ -394,8 +392,9 @@ make_random(InputMaker *m, int32_t i)
     status = high_of(m, info.name, &high);
     if (status != TN_OK)
         return status;
-    return report(m->ctx,
-                  tn_tensor_random(m->ctx, (uint64_t)m->o->seed + 1000003u * (uint64_t)i, high, x));
+    return report(
+        m->ctx,
+        tn_tensor_random(m->ctx, (uint64_t)m->o->compile.seed + 1000003u * (uint64_t)i, high, x));
 }
 
 int

@@ -141,7 +141,7 @@ learn(TnContext *ctx, const Options *o, TnModel *m)
     } else if (status == TN_OK && first)
         note("%d of %d requests have no result; %s", failed, all.n, first->error);
     if (status == TN_OK)
-        status = report(ctx, tn_session_learn(session, (uint64_t)o->seed, &l));
+        status = report(ctx, tn_session_learn(session, (uint64_t)o->compile.seed, &l));
     if (status == TN_OK)
         status = tell(o, &l, all.n);
     requests_free(&all);

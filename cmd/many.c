@@ -146,8 +146,8 @@ run(TnContext *ctx, const Options *o, TnModel *m)
     int status = requests_read(o, m, &all);
     if (status == TN_OK)
         status = report(ctx, tn_session_new(ctx, m, &options, &session));
-    if (status == TN_OK && o->policy)
-        status = report(ctx, tn_session_policy(session, o->policy));
+    if (status == TN_OK && o->compile.policy)
+        status = report(ctx, tn_session_policy(session, o->compile.policy));
     if (status == TN_OK)
         status = requests_run(ctx, session, &all);
     if (status == TN_OK) {

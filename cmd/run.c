@@ -313,7 +313,7 @@ run(TnContext *ctx, const Options *o, TnModel *m)
 int
 cmd_run(TnContext *ctx, const Options *o)
 {
-    if (o->policy && !o->requests)
+    if (o->compile.policy && !o->requests)
         return usage_error("--policy orders requests that run together: --many FILE");
     return o->requests ? run_many(ctx, o) : model_with(ctx, o, run);
 }

@@ -377,7 +377,7 @@ inspect(TnContext *ctx, const ApiCall *call, const char *path, int32_t json, con
     ModelFacts f;
 
     if (!path || !out)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "no model file was named");
+        return diag_usage(&ctx->c.diags, "no model file was named");
     if (!gather(ctx, call->arena, path, &f))
         return false;
     if (json)

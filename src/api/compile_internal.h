@@ -28,9 +28,8 @@ TnStatus call_end(TnContext *ctx, ApiCall *call, bool ok);
 /* Where the jump lands when memory or time is out. */
 TnStatus call_no_memory(TnContext *ctx, ApiCall *call);
 
-/* The options as the driver wants them; `o` may be NULL. False with a diagnostic. */
-bool compile_options(TnContext *ctx, const ApiCall *call, const TnCompileOptions *o,
-                     DriverOptions *out);
+/* Are the options of a version that this library knows? Reports if not. */
+#define CALL_CHECK_OPTIONS(ctx, call) TN_CHECK_GROWN(ctx, TnCompileOptions, &(call)->options, time)
 
 /* Lines for a person, those that repeat with other numbers told once; how many are left in `out`,
  * [n], which may be the same list. (compile_repeats.c) */

@@ -4,22 +4,20 @@
 #include <string.h>
 
 static bool
-machine(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, const char *path,
-        const char **table)
+machine(TnContext *ctx, ApiCall *call, const char *path, const char **table)
 {
     Ctx *c = &ctx->c;
     Arena *a = call->arena;
-    DriverOptions options;
+    const TnCompileOptions *o = &call->options;
     Machine m;
 
-    if (!compile_options(ctx, call, o, &options))
+    if (!CALL_CHECK_OPTIONS(ctx, call))
         return false;
     /* The file is opened first: not after 20 seconds of work. */
     Writer *w = path ? writer_open(a, &c->diags, path) : NULL;
     if (path && !w)
         return false;
-    if (options.machine || options.cores ? !driver_machine(c, a, &options, &m)
-                                         : !driver_measure(c, a, &options, &m))
+    if (o->machine || o->cores ? !driver_machine(c, a, o, &m) : !driver_measure(c, a, o, &m))
         return false;
     /* What is shown is what is written, to the last digit. */
     Text t = { .arena = call->keep }, file = { .arena = a };
@@ -46,7 +44,7 @@ machine_in(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, const char 
 {
     CALL_ENTER(ctx, call);
     call_begin(ctx, call, o);
-    return call_end(ctx, call, machine(ctx, call, o, path, table));
+    return call_end(ctx, call, machine(ctx, call, path, table));
 }
 
 TnStatus
@@ -58,14 +56,11 @@ tn_machine(TnContext *ctx, const TnCompileOptions *o, const char *path, const ch
 }
 
 static bool
-roofs(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof,
-      int32_t n, const char **name)
+roofs(TnContext *ctx, ApiCall *call, int32_t threads, TnRoof *roof, int32_t n, const char **name)
 {
-    Ctx *c = &ctx->c;
-    DriverOptions options;
     Machine m;
 
-    if (!compile_options(ctx, call, o, &options) || !driver_machine(c, call->arena, &options, &m))
+    if (!CALL_CHECK_OPTIONS(ctx, call) || !driver_machine(&ctx->c, call->arena, &call->options, &m))
         return false;
     for (int32_t i = 0; i < n; i++) {
         TnRoof *r = (TnRoof *)((char *)roof + (size_t)i * roof->size);
@@ -86,7 +81,7 @@ roofs_in(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, int32_t threa
 {
     CALL_ENTER(ctx, call);
     call_begin(ctx, call, o);
-    return call_end(ctx, call, roofs(ctx, call, o, threads, roof, n, name));
+    return call_end(ctx, call, roofs(ctx, call, threads, roof, n, name));
 }
 
 TnStatus

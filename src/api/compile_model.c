@@ -5,16 +5,15 @@
 
 static bool
 compile(TnContext *ctx, const ApiCall *call, const char *model_path, const char *out_path,
-        const TnCompileOptions *o, TnCompileReport *report)
+        TnCompileReport *report)
 {
-    DriverOptions options;
     DriverReport made;
 
     if (!model_path)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "no model file was named");
+        return diag_usage(&ctx->c.diags, "no model file was named");
     if ((report && !TN_CHECK_SIZE(ctx, TnCompileReport, report)) ||
-        !compile_options(ctx, call, o, &options) ||
-        !driver_compile(&ctx->c, call->arena, model_path, out_path, &options, &made))
+        !CALL_CHECK_OPTIONS(ctx, call) ||
+        !driver_compile(&ctx->c, call->arena, model_path, out_path, &call->options, &made))
         return false;
     if (!report)
         return true;
@@ -34,7 +33,7 @@ compile_in(TnContext *ctx, ApiCall *call, const char *model_path, const char *ou
 {
     CALL_ENTER(ctx, call);
     call_begin(ctx, call, o);
-    return call_end(ctx, call, compile(ctx, call, model_path, out_path, o, report));
+    return call_end(ctx, call, compile(ctx, call, model_path, out_path, report));
 }
 
 TnStatus

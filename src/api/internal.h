@@ -10,7 +10,8 @@
  *         return tn_leave(ctx, load(ctx, path, out));
  *     }
  *
- * TN_ENTER clears the previous message and arms the jump taken when memory is out; tn_leave makes
+ * TN_ENTER clears the previous message and arms the jump taken when memory is out, or returns
+ * TN_USAGE where there is no context: the caller gave NULL for what has it; tn_leave makes
  * the status and the message from what was reported. Arenas of models, sessions and single calls
  * are made with tn_arena and jump to the same place; an unfinished call's arenas are freed there.
  */
@@ -67,6 +68,13 @@ bool tn_check_size(TnContext *ctx, const char *type, size_t size, size_t least);
 /* The same for a struct that has grown: `last` is the last field of its first version. */
 #define TN_CHECK_GROWN(ctx, T, p, last)                                                            \
     tn_check_size((ctx), #T, (p)->size, offsetof(T, last) + sizeof(p)->last)
+
+/* Element i of an array whose structs may be longer than the ones this library knows. */
+static inline TnTensor *
+tn_tensor_at(const TnTensor *x, int32_t i)
+{
+    return (TnTensor *)((char *)x + (size_t)i * x->size);
+}
 
 /* The type of a caller's tensor, checked, and its bytes by its dimensions; data is not looked
  * at. */

@@ -147,6 +147,16 @@ text_json(Text *t, const char *s)
 }
 
 void
+text_comment(Text *t, const char *s)
+{
+    for (; s && *s; s++)
+        if (s[0] == '*' && s[1] == '/')
+            text_add(t, "* ");
+        else
+            text_bytes(t, (unsigned char)*s < ' ' ? " " : s, 1);
+}
+
+void
 text_seconds(Text *t, double s)
 {
     if (s < 1e-3)

@@ -123,20 +123,43 @@ identity(Arena *a, const Toolchain *t, const char *macros)
     return id;
 }
 
-/* Processor, system and sizes: objects of compilers that agree on these may be linked together. */
+/* Processor, system and sizes: objects of compilers that agree on these may be linked together. Each
+ * with what it is where this is compiled: its name if it is not defined. */
+#define VALUE(macro) #macro
+#define NAMED(macro) { #macro, VALUE(macro) }
+static const struct {
+    const char *name, *own;
+} machine_macros[] = {
+    NAMED(__x86_64__),        NAMED(__i386__),  NAMED(__aarch64__),
+    NAMED(__AARCH64EB__),     NAMED(__arm__),   NAMED(__ARMEB__),
+    NAMED(__ARM_PCS_VFP),     NAMED(__riscv),   NAMED(__riscv_flen),
+    NAMED(__powerpc64__),     NAMED(__s390x__), NAMED(__linux__),
+    NAMED(__LITTLE_ENDIAN__), NAMED(__ELF__),   NAMED(__SIZEOF_POINTER__),
+    NAMED(__SIZEOF_LONG__),
+};
+enum { NMACHINE_MACRO = sizeof machine_macros / sizeof *machine_macros };
+
 static uint64_t
 machine_of(Arena *a, const char *macros)
 {
-    static const char *const names[] = {
-        "__x86_64__", "__i386__",       "__aarch64__",        "__arm__",
-        "__riscv",    "__powerpc64__",  "__s390x__",          "__linux__",
-        "__ELF__",    "__BYTE_ORDER__", "__SIZEOF_POINTER__", "__SIZEOF_LONG__"
-    };
     uint64_t id = 0;
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = macro_value(a, macros, names[i]);
+    for (uint32_t i = 0; i < NMACHINE_MACRO; i++) {
+        const char *value = macro_value(a, macros, machine_macros[i].name);
         id = hash_bytes(value, strlen(value) + 1, id);
+    }
+    return id;
+}
+
+uint64_t
+toolchain_own_machine(void)
+{
+    uint64_t id = 0;
+
+    for (uint32_t i = 0; i < NMACHINE_MACRO; i++) {
+        const char *own = machine_macros[i].own;
+        bool defined = strcmp(own, machine_macros[i].name) != 0;
+        id = hash_bytes(defined ? own : "", defined ? strlen(own) + 1 : 1, id);
     }
     return id;
 }

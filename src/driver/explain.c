@@ -158,8 +158,8 @@ bool
 explain_answered(Job *j)
 {
     return !j->o->why || j->answered ||
-           diag_error(
-               &j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+           model_error(
+               j, DIAG_USAGE,
                "--why %s: give two nodes, A,B, by the names of operators or of their values; "
                "none here are called so (or they are of different graphs)",
                j->o->why);

@@ -39,10 +39,21 @@ typedef struct {
     const char *host; /* the host program */
 } Sources;
 
+/* The options of a call with their defaults, and as import and build want them. (options.c) */
+typedef struct {
+    TnCompileOptions o;
+    ImportOptions import;
+    BuildOptions build;
+    /* matrix multiplications by the system's CBLAS: "blas" if that is faster, "blas=always"; NULL:
+     * none */
+    const char *blas;
+} Settings;
+
 typedef struct {
     Ctx *ctx;
     Arena *arena;
-    const DriverOptions *o;
+    const Settings *set;
+    const TnCompileOptions *o; /* of the settings */
     const char *model_path, *out_path;
     Bytes file;  /* the model, memory-mapped */
     Writer *out; /* NULL: no output */
@@ -79,6 +90,11 @@ typedef struct {
 } Job;
 
 /* ---- pipeline.c ---- */
+
+/* diag_error and diag_note at the model's path */
+bool model_error(const Job *j, DiagClass class, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void model_note(const Job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 typedef enum { SHOWS_GRAPH, SHOWS_PLAN, SHOWS_SOURCE, SHOWS_REPORT } Shows;
 typedef struct {
@@ -172,9 +188,6 @@ bool source_functions(Job *j, Text *t); /* all functions, with comments for a re
 /* Everything in one file that people can read and ship. weights_name: the file beside it, or NULL
  * if embedded. */
 bool source_single_file(Job *j, Text *t, const char *weights_name);
-/* Text of the model inside of a C comment: escaped so that it neither ends the comment nor starts a
- * line. */
-void source_comment(Text *t, const char *s);
 
 /* ---- header.c: files that users of C source need ---- */
 
@@ -201,7 +214,8 @@ bool segment_append(Job *j, Bytes linked, uint64_t head_bytes, uint64_t bytes, B
 
 /* ---- options.c: the environment, which only this file reads ---- */
 
-DriverOptions options_resolve(Arena *a, const DriverOptions *o);
+/* false, reported: an option has no possible value */
+bool options_resolve(Ctx *c, Arena *a, const TnCompileOptions *given, Settings *out);
 
 /* ---- formats.c: layouts ---- */
 

@@ -38,8 +38,7 @@ static const struct {
 static bool
 refuse(Job *j, const char *why)
 {
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                      "--weights %s: %s", j->o->weights, why);
+    return model_error(j, DIAG_USAGE, "--weights %s: %s", j->o->weights, why);
 }
 
 static bool
@@ -169,9 +168,9 @@ weights_low_precision(Job *j)
     NarrowOptions w = { .j = j, .lines = { .arena = j->arena } };
 
     if (j->o->weights_keep && !j->o->weights)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "--weights-keep %s: nothing is narrowed without --weights",
-                          j->o->weights_keep);
+        return model_error(j, DIAG_USAGE,
+                           "--weights-keep %s: nothing is narrowed without --weights",
+                           j->o->weights_keep);
     if (!j->o->weights)
         return true;
     if (!read_how(&w))
@@ -187,10 +186,10 @@ weights_low_precision(Job *j)
         /* a dot product of 4 bytes would take several instructions, more than floats do */
         w.how.dots = false;
         if (w.asked_dots)
-            diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                      "--weights %s: %s has no int8 dot product, so activations stay f32; "
-                      "x86-64-v4-vnni has one",
-                      j->o->weights, j->machine.name);
+            model_note(j,
+                       "--weights %s: %s has no int8 dot product, so activations stay f32; "
+                       "x86-64-v4-vnni has one",
+                       j->o->weights, j->machine.name);
     }
     w.how.keep = is_kept;
     w.how.user = &w;
@@ -200,8 +199,8 @@ weights_low_precision(Job *j)
         return false;
     for (uint32_t i = 0; i < w.keep.n; i++)
         if (!w.keep.at[i].met)
-            return diag_error(
-                &j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+            return model_error(
+                j, DIAG_USAGE,
                 "--weights-keep %s: no product's weight is called so, nor an operator "
                 "that has one; without --weights-keep the weights are listed",
                 w.keep.at[i].text);

@@ -10,8 +10,7 @@
 static bool
 refuse(Job *j, const char *why)
 {
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--ragged %s: %s",
-                      j->o->ragged, why);
+    return model_error(j, DIAG_USAGE, "--ragged %s: %s", j->o->ragged, why);
 }
 
 static ValueId
@@ -44,15 +43,15 @@ tell(Job *j, const RaggedReport *r)
         text_printf(&t, "%s%s", i ? "; " : "", r->why[i]);
     /* No note if all is packed as it should be: most nests of an encoder are. */
     if (!r->nwhy && 4 * r->packed < r->nodes)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                  "--ragged %s: %u of %u nests are computed for tokens alone; the others go over "
-                  "other sizes than those of this mask",
-                  j->o->ragged, r->packed, r->nodes);
+        model_note(j,
+                   "--ragged %s: %u of %u nests are computed for tokens alone; the others go over "
+                   "other sizes than those of this mask",
+                   j->o->ragged, r->packed, r->nodes);
     if (r->nwhy)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                  "--ragged %s: %u of %u nests are computed for tokens alone. Padding is computed "
-                  "for what %s%s",
-                  j->o->ragged, r->packed, r->nodes, text_str(&t), r->nwhy > MOST ? "; …" : "");
+        model_note(j,
+                   "--ragged %s: %u of %u nests are computed for tokens alone. Padding is computed "
+                   "for what %s%s",
+                   j->o->ragged, r->packed, r->nodes, text_str(&t), r->nwhy > MOST ? "; …" : "");
 }
 
 /* Options that exclude packed inputs and outputs. */
@@ -64,8 +63,8 @@ may_pack(Job *j)
                        : j->graph->state.n ? "--state: what is kept between runs is of other tokens"
                                            : NULL;
 
-    return !what || diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                               "--packed goes without %s; leave one of them out", what);
+    return !what ||
+           model_error(j, DIAG_USAGE, "--packed goes without %s; leave one of them out", what);
 }
 
 bool
@@ -78,8 +77,8 @@ ragged_pack(Job *j)
 
     j->padded = NULL;
     if (!j->o->ragged && j->o->packed)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "--packed is of a batch's tokens: name its mask with --ragged");
+        return model_error(j, DIAG_USAGE,
+                           "--packed is of a batch's tokens: name its mask with --ragged");
     if (!j->o->ragged)
         return true;
     if (j->ctx->exact)
@@ -140,10 +139,11 @@ ragged_unpack(Job *j)
 
     if (!v)
         return false;
-    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-              "--ragged %s: compiled with its padding: %s would be stored for all pairs of tokens, "
-              "of other sequences too",
-              j->o->ragged, v->name);
+    model_note(
+        j,
+        "--ragged %s: compiled with its padding: %s would be stored for all pairs of tokens, "
+        "of other sequences too",
+        j->o->ragged, v->name);
     j->graph = j->padded;
     j->padded = NULL;
     return true;

@@ -65,10 +65,9 @@ stars_in(const char *s)
 }
 
 static bool
-refuse(Job *j, const DriverState *said, const char *why)
+refuse(Job *j, const TnStateNames *said, const char *why)
 {
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                      "--state %s=%s: %s", said->input, said->output, why);
+    return model_error(j, DIAG_USAGE, "--state %s=%s: %s", said->input, said->output, why);
 }
 
 static const char *
@@ -84,7 +83,7 @@ names_of(Job *j, const ValueId *value, uint32_t n)
 }
 
 static bool
-add_state(Job *j, const DriverState *said, uint32_t input, const char *output)
+add_state(Job *j, const TnStateNames *said, uint32_t input, const char *output)
 {
     Graph *g = j->graph;
     State s = { input, 0 };
@@ -118,7 +117,7 @@ add_state(Job *j, const DriverState *said, uint32_t input, const char *output)
 }
 
 static bool
-declare(Job *j, const DriverState *said)
+declare(Job *j, const TnStateNames *said)
 {
     const Graph *g = j->graph;
     uint32_t left = stars_in(said->input), right = stars_in(said->output), n = g->state.n;
@@ -148,7 +147,7 @@ states_named(void *job, const char *input)
     const Job *j = job;
     Stars s = { .n = 0 };
 
-    for (uint32_t i = 0; i < j->o->nstate; i++, s.n = 0)
+    for (int32_t i = 0; i < j->o->nstate; i++, s.n = 0)
         if (stars_in(j->o->state[i].input) <= MOST_STARS && fits(j->o->state[i].input, input, &s))
             return true;
     return false;
@@ -157,22 +156,22 @@ states_named(void *job, const char *input)
 bool
 states_declare(Job *j)
 {
-    if (j->o->state_rows < 0)
-        return diag_error(
-            &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+    if (j->o->state_capacity < 0)
+        return diag_usage(
+            &j->ctx->diags,
             "--state-capacity %lld: a state holds 1 row or more; leave it out for no bound",
-            (long long)j->o->state_rows);
-    for (uint32_t i = 0; i < j->o->nstate; i++)
+            (long long)j->o->state_capacity);
+    for (int32_t i = 0; i < j->o->nstate; i++)
         if (!declare(j, &j->o->state[i]))
             return false;
     /* A run does not pass states: sizes that only their types give must follow from the other
      * inputs. */
     if (j->graph->state.n && !graph_unify_inputs(j->graph))
         return false;
-    if (j->o->state_rows && !j->graph->state.n)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "--state-capacity: the model has no state; say with --state which "
-                          "inputs are outputs of the run before");
+    if (j->o->state_capacity && !j->graph->state.n)
+        return model_error(j, DIAG_USAGE,
+                           "--state-capacity: the model has no state; say with --state which "
+                           "inputs are outputs of the run before");
     return true;
 }
 
@@ -196,11 +195,11 @@ states_in_place(Job *j)
             text_printf(&t, "%s%s", n++ ? ", " : "", from->value.at[from->input.at[s->input]].name);
     }
     if (n)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                  "%u of %u states are made anew in every run, since what the model gives is not "
-                  "what it got with "
-                  "something behind it: %s",
-                  n, from->state.n, text_str(&t));
+        model_note(j,
+                   "%u of %u states are made anew in every run, since what the model gives is not "
+                   "what it got with "
+                   "something behind it: %s",
+                   n, from->state.n, text_str(&t));
     return true;
 }
 

@@ -20,13 +20,15 @@ host_string(Text *t, const char *s)
 }
 
 void
-host_comment(Text *t, const char *s)
+host_try(Text *t, const char *indent, const char *format, ...)
 {
-    for (; s && *s; s++)
-        if (s[0] == '*' && s[1] == '/')
-            text_add(t, "* ");
-        else
-            text_bytes(t, (unsigned char)*s < ' ' ? " " : s, 1);
+    va_list args;
+
+    text_printf(t, "%sif ((code = ", indent);
+    va_start(args, format);
+    text_vprintf(t, format, args);
+    va_end(args);
+    text_printf(t, "))\n%s    return code;\n", indent);
 }
 
 uint32_t

@@ -149,7 +149,7 @@ static int tn_leave(TnBatch *b)
 }
 
 /* frame: what blocks run in; its sizes are those of each request. */
-static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *frame)
+TN_LINKED int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *frame)
 {
     TnBatch b = {.p = p, .m = m, .frame = *frame, .policy = p->policy};
     if (TN_HAS(m, policy) && m->policy)
@@ -177,8 +177,8 @@ static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *fra
     return code;
 }
 
-static int tn_one(const TnBatchProgram *p, const TnFrame *f, const void *const *in,
-                  void *const *out, TnBlock *const *made)
+TN_LINKED int tn_one(const TnBatchProgram *p, const TnFrame *f, const void *const *in,
+                     void *const *out, TnBlock *const *made)
 {
     const TnMany m = {.size = sizeof m, .n = 1, .inputs = &in, .outputs = &out, .sym = &f->sym,
                       .made = &made};

@@ -147,34 +147,6 @@ add_triples(GroupMerge *j, NodeId product, NodeId group)
     }
 }
 
-/* Is the group one reduction over a sliding window? */
-static bool
-is_window(GroupMerge *j, NodeId group)
-{
-    if (!group || list_stages(j, group) != 1 || !fuse_traits_of(j->f, j->stage[0])->reduces)
-        return false;
-    const Nest *n = j->f->call[j->stage[0]].nest;
-    Accesses reads = nest_accesses(j->f->ctx, j->f->arena, n);
-    for (uint32_t i = 0; i < reads.n; i++)
-        if (nest_mapping(j->f->ctx, n, &reads.at[i]) == MAP_WIN)
-            return true;
-    return false;
-}
-
-/* Window, contraction: a depthwise and a pointwise convolution. */
-static void
-add_windows(GroupMerge *j, NodeId product, NodeId group)
-{
-    const FusedCall *p = &j->f->call[product];
-
-    for (uint32_t i = 0; i < p->nest->nin; i++) {
-        NodeId two[] = { group_of(j, p->value[i]), group };
-        if (two[0] != group && is_window(j, two[0]) && is_closed(j, two, 2))
-            add(j,
-                (MergeCandidate){ .member = { j->g->value.at[p->value[i]].def, product }, .n = 2 });
-    }
-}
-
 /* Contraction, rows of its result, which may be stored too: a normalisation behind it. */
 static void
 add_rows(GroupMerge *j, NodeId row, NodeId group)
@@ -447,10 +419,8 @@ merge_candidates(GroupMerge *j)
         NodeId group = j->order.group[n];
         if (!group || j->f->stage[n] != n)
             continue;
-        if (fuse_traits_of(j->f, n)->contraction && list_stages(j, group) == 1) {
+        if (fuse_traits_of(j->f, n)->contraction && list_stages(j, group) == 1)
             add_triples(j, n, group);
-            add_windows(j, n, group);
-        }
         add_pooled(j, n, group);
         add_scaled(j, n, group);
         add_rows(j, n, group);

@@ -142,10 +142,9 @@ typedef struct {
     double beside;
 } FusePrice;
 /* The plan with groups merged where the joint kernel is faster than its parts: matrix
- * multiplications with the rows between them, a window and the contraction that reads it, a
- * contraction and rows of its result, contractions of one value side by side. Picks the legal set
- * of candidates with the largest total gain, and always one that grants the wish, if there is
- * one. */
+ * multiplications with the rows between them, a contraction and rows of its result or a window over
+ * it, contractions of one value side by side. Picks the legal set of candidates with the largest
+ * total gain, and always one that grants the wish, if there is one. */
 FusePlan fuse_merge(const Graph *g, Arena *a, const FusePlan *p, const FuseRequest *request,
                     const FusePrice *price, FuseMerging *told);
 

@@ -48,7 +48,7 @@ compose_within(GroupMerge *j, Arena *a)
         fuse_set(j->g, inlined, t->last, 0, (FuseEdge){ EDGE_INLINE, 0 });
         any = true;
     }
-    *within = any ? fuse_compose(j->g, a, inlined, NULL) : *j->f;
+    *within = any ? fuse_compose(j->g, a, inlined, NULL, NULL) : *j->f;
     return within;
 }
 
@@ -377,7 +377,7 @@ fuse_merge(const Graph *g, Arena *to, const FusePlan *before, const FuseRequest 
 {
     Arena *a = arena_child(g->ctx->arena);
     FusePlan plan = fuse_copy(g, to, before), *p = &plan;
-    Fusion f = fuse_compose(g, a, p, NULL);
+    Fusion f = fuse_compose(g, a, p, NULL, NULL);
     uint32_t nn = g->node.n;
     GroupMerge j = { .g = g,
                      .plan = p,

@@ -76,8 +76,8 @@ through_reduction(Gradient *a, const NodeCopy *s, ValueId g)
 {
     ValueId x = s->in[0], axes = attr_int(s->attrs, "keepdims", 1) ? 0 : s->in[1];
     const char *wide = value_type(a->k, x)->dtype == DT_F64 ? "f64" : "f32",
-               *mean = arena_printf(a->k->m->arena, "g * like(%s(size(o)) / %s(size(x)), x)", wide,
-                                    wide);
+               *mean =
+                   arena_printf(a->k->arena, "g * like(%s(size(o)) / %s(size(x)), x)", wide, wide);
 
     return add_adjoint(a, x,
                        value_of_text(a->k, "g x o axes", VALUES(g, x, s->out, axes),
@@ -96,12 +96,12 @@ through_matmul(Gradient *a, const NodeCopy *s, ValueId g)
     if (value_type(k, x)->rank < 2 || value_type(k, y)->rank < 2)
         return call_refuse(k, "Gradient through a matrix multiplication by a vector (%s)",
                            s->origin);
-    return add_adjoint(a, x,
-                       value_of_text(k, "g yt", VALUES(g, call_matrix_transposed(k, y)),
-                                     "matmul(g, yt)")) &&
+    return add_adjoint(
+               a, x,
+               value_of_text(k, "g yt", VALUES(g, call_moved(k, y, -1, -2)), "matmul(g, yt)")) &&
            add_adjoint(
                a, y,
-               value_of_text(k, "xt g", VALUES(call_matrix_transposed(k, x), g), "matmul(xt, g)"));
+               value_of_text(k, "xt g", VALUES(call_moved(k, x, -1, -2), g), "matmul(xt, g)"));
 }
 
 static bool
@@ -113,7 +113,9 @@ through_transpose(Gradient *a, const NodeCopy *s, ValueId g)
     op_permutation(s->attrs, rank, perm);
     for (uint32_t d = 0; d < rank; d++)
         inverse[perm[d]] = d;
-    return add_adjoint(a, s->in[0], call_transposed(a->k, g, inverse));
+    return add_adjoint(
+        a, s->in[0],
+        value_of_text(a->k, "g", &g, "transpose(g) {perm = %s}", ints_text(a->k, rank, inverse)));
 }
 
 /* The gradients of inputs x and y, given the gradient g of the result o. */
@@ -216,7 +218,7 @@ value_named(Call *k, const char *attr, const char *name)
 {
     uint64_t v = 0;
 
-    if (!map_get(&k->m->value, MAP_PTR(sym(k->m->c, name)), &v) || !v)
+    if (!map_get(&k->m->value, MAP_PTR(sym(k->c, name)), &v) || !v)
         call_wrong(k, "Gradient: %s names \"%s\", which no node before this one makes", attr, name);
     else if (sequence_is(v))
         call_wrong(k, "Gradient: %s names \"%s\", a sequence; a tensor is needed", attr, name);
@@ -227,11 +229,11 @@ value_named(Call *k, const char *attr, const char *name)
 
 /* Are the inputs from `first` on the values that the attribute names? */
 static bool
-are_inputs(Call *k, const char *attr, const Onnx__AttributeProto *names, size_t first)
+are_inputs(Call *k, const char *attr, const OnnxAttribute *names, size_t first)
 {
     for (size_t i = 0; names && i < names->n_strings; i++) {
         const char *one =
-            arena_printf(k->m->arena, "%.*s", (int)names->strings[i].len,
+            arena_printf(k->arena, "%.*s", (int)names->strings[i].len,
                          names->strings[i].len ? (const char *)names->strings[i].data : "");
         ValueId v = value_named(k, attr, one);
         if (!v)
@@ -246,8 +248,7 @@ are_inputs(Call *k, const char *attr, const Onnx__AttributeProto *names, size_t 
 bool
 convert_gradient(Call *k)
 {
-    const Onnx__AttributeProto *xs = node_attribute(k->proto, "xs"),
-                               *zs = node_attribute(k->proto, "zs");
+    const OnnxAttribute *xs = node_attribute(k->proto, "xs"), *zs = node_attribute(k->proto, "zs");
     size_t nx = xs ? xs->n_strings : 0, nz = zs ? zs->n_strings : 0;
     Gradient a = { .k = k, .nvalue = k->m->g->value.n };
 
@@ -261,8 +262,8 @@ convert_gradient(Call *k)
     ValueId y = value_named(k, "y", attr_string((Attrs){ k->attr.at, k->attr.n }, "y", ""));
     if (!y || !are_inputs(k, "xs", xs, 0) || !are_inputs(k, "zs", zs, nx))
         return false;
-    a.depends = NEW_ARRAY(k->m->arena, bool, a.nvalue);
-    a.adjoint = NEW_ARRAY(k->m->arena, ValueId, a.nvalue);
+    a.depends = NEW_ARRAY(k->arena, bool, a.nvalue);
+    a.adjoint = NEW_ARRAY(k->arena, ValueId, a.nvalue);
     for (size_t i = 0; i < nx; i++)
         a.depends[k->in.at[i]] = true;
     NodeId last = k->m->g->value.at[y].def;

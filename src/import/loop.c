@@ -17,7 +17,7 @@
 
 typedef struct {
     Call *k;
-    const Onnx__GraphProto *from;
+    const OnnxGraph *from;
     ValueId trips, cond;     /* 0: absent */
     const Expr *known_turns; /* NULL: unknown before the run */
     uint32_t ncarried;
@@ -39,9 +39,9 @@ typedef struct {
 
 /* The rank that the body declares for its iteration number or condition: 0 unless it declares 1. */
 static uint32_t
-declared_rank(const Onnx__ValueInfoProto *v)
+declared_rank(const OnnxValueInfo *v)
 {
-    const Onnx__TensorShapeProto *shape = declared_shape(v);
+    const OnnxShape *shape = declared_shape(v);
 
     return shape && shape->n_dim == 1;
 }
@@ -49,8 +49,8 @@ declared_rank(const Onnx__ValueInfoProto *v)
 static ValueId
 one_input(LoopRead *l, const char *name, DType t, uint32_t rank)
 {
-    const Expr *one = expr_int(l->k->m->c, 1);
-    return graph_input(l->in.g, name, type_new(l->k->m->c, t, rank, &one));
+    const Expr *one = expr_int(l->k->c, 1);
+    return graph_input(l->in.g, name, type_new(l->k->c, t, rank, &one));
 }
 
 static bool
@@ -61,8 +61,7 @@ carried_inputs(LoopRead *l, uint32_t first)
 
     for (uint32_t i = 0; i < l->nmark; i++)
         if (l->mark[i])
-            map_put(&m->value, MAP_PTR(sym(m->c, text_of(l->from->input[first + i]->name))),
-                    l->mark[i]);
+            map_put(&m->value, MAP_PTR(sym(m->c, l->from->input[first + i]->name)), l->mark[i]);
 
     for (uint32_t i = 0; i < l->ncarried; i++) {
         const char *name = l->name[i];
@@ -93,7 +92,7 @@ static bool
 slice_input(LoopRead *l, uint32_t i, ValueId iteration)
 {
     Model *m = l->k->m;
-    const char *name = text_of(l->from->input[l->ncarried + i]->name);
+    const char *name = l->from->input[l->ncarried + i]->name;
 
     if (!inside_hand_in(&l->in, "", l->slice[i], &l->args))
         return false;
@@ -138,9 +137,9 @@ read_loop_body(LoopRead *l)
     VEC_PUSH(m->arena, &l->args, l->trips);
     VEC_PUSH(m->arena, &l->args, l->cond);
     inside_enter(&l->in, l->k, l->from, "body");
-    ValueId iteration = one_input(l, scan ? "turn" : text_of(l->from->input[0]->name), DT_I64,
+    ValueId iteration = one_input(l, scan ? "turn" : l->from->input[0]->name, DT_I64,
                                   scan ? 0 : declared_rank(l->from->input[0]));
-    ValueId cond = one_input(l, scan ? "go" : text_of(l->from->input[1]->name), DT_BOOL,
+    ValueId cond = one_input(l, scan ? "go" : l->from->input[1]->name, DT_BOOL,
                              scan ? 0 : declared_rank(l->from->input[1]));
     bool ok = scan || (model_define(m, l->from->input[0]->name, iteration, l->k->loc) &&
                        model_define(m, l->from->input[1]->name, cond, l->k->loc));
@@ -162,7 +161,7 @@ read_loop_body(LoopRead *l)
 static bool
 compare_carried(LoopRead *l, bool *again)
 {
-    Ctx *c = l->k->m->c;
+    Ctx *c = l->k->c;
     const Graph *g = l->in.g;
 
     *again = false;
@@ -194,8 +193,8 @@ expand_carried(LoopRead *l, uint32_t first_in, uint32_t first)
 
     l->ncarried = 0;
     for (uint32_t i = 0; i < l->nmark; i++) {
-        Sym outer = sym(m->c, text_of(l->k->proto->input[first_in + i])),
-            inner = sym(m->c, text_of(l->from->input[first + i]->name));
+        Sym outer = sym(m->c, l->k->proto->input[first_in + i]),
+            inner = sym(m->c, l->from->input[first + i]->name);
         uint64_t v = 0;
         map_get(&m->value, MAP_PTR(outer), &v);
         l->mark[i] = sequence_is(v) ? v : 0;
@@ -231,7 +230,7 @@ settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
         if (!sequence_has_rank(now))
             return call_refuse(
                 l->k, "a carried sequence never has an item; Tenon does not know its rank");
-        if (!sequence_settle(l->k, sym(m->c, text_of(l->k->proto->input[first_in + i])), now))
+        if (!sequence_settle(l->k, sym(m->c, l->k->proto->input[first_in + i]), now))
             return false;
         *again = true;
     }
@@ -243,7 +242,7 @@ settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
 static bool
 read_until_stable(LoopRead *l)
 {
-    Diags *d = &l->k->m->c->diags;
+    Diags *d = &l->k->c->diags;
     bool again = true;
 
     for (bool first = true; again; first = false) {
@@ -343,7 +342,7 @@ never_iterates(const LoopRead *l)
 {
     const Expr *go = known_number(l->k->m, l->cond);
 
-    return (l->known_turns && expr_bounds(l->k->m->c, NULL, l->known_turns).hi <= 0) ||
+    return (l->known_turns && expr_bounds(l->k->c, NULL, l->known_turns).hi <= 0) ||
            (go && expr_is(go, 0));
 }
 
@@ -358,8 +357,8 @@ without_iterations(LoopRead *l)
 
     for (uint32_t i = 0; i < k->proto->n_output; i++) {
         ValueId v = i < l->nmark ? k->in.at[2 + i] : 0;
-        const Onnx__ValueInfoProto *declared = l->from->output[1 + i];
-        const Onnx__TensorShapeProto *shape = declared_shape(declared);
+        const OnnxValueInfo *declared = l->from->output[1 + i];
+        const OnnxShape *shape = declared_shape(declared);
         if (i >= l->nmark) {
             DType t = shape ? dtype_from_onnx(declared->type->tensor_type->elem_type) : DT_NONE;
             if (t == DT_NONE || shape->n_dim >= TN_MAX_RANK)
@@ -383,9 +382,9 @@ need_one(Call *k, uint32_t i, DType t, const char *what)
 {
     const Type *given = i < k->in.n ? value_type(k, k->in.at[i]) : NULL;
 
-    return !given || (given->dtype == t && expr_is(type_count(k->m->c, given), 1)) ||
+    return !given || (given->dtype == t && expr_is(type_count(k->c, given), 1)) ||
            call_wrong(k, "input %u of %s, %s, is %s; one %s is needed", i, k->proto->op_type, what,
-                      type_str(k->m->c, given), dtype_info[t].name);
+                      type_str(k->c, given), dtype_info[t].name);
 }
 
 bool
@@ -411,7 +410,7 @@ loop_read(Call *k)
         !need_one(k, 1, DT_BOOL, "the condition"))
         return false;
     for (uint32_t i = 2; i < k->in.n; i++)
-        if (!*text_of(k->proto->input[i]))
+        if (!*k->proto->input[i])
             return call_wrong(k, "input %u of Loop is absent", i);
     l.trips = k->in.at[0];
     l.cond = k->in.at[1];
@@ -437,7 +436,7 @@ loop_read(Call *k)
 static bool
 ints_attr(Call *k, const char *name, uint32_t n, int64_t *out)
 {
-    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
+    const OnnxAttribute *a = node_attribute(k->proto, name);
 
     if (a && a->n_ints != n)
         return call_wrong(k, "attribute \"%s\" has %zu entries, %u are needed", name, a->n_ints, n);
@@ -462,18 +461,14 @@ static bool
 arrange(Call *k, uint32_t output, int64_t axis, bool reversed)
 {
     Model *m = k->m;
-    ValueId v = inside_outer(k, sym(m->c, text_of(k->proto->output[output])));
+    ValueId v = inside_outer(k, sym(m->c, k->proto->output[output]));
     uint32_t rank = m->g->value.at[v].type->rank;
-    int64_t perm[TN_MAX_RANK];
 
     if (!wrap_axis(k, &axis, rank))
         return false;
     if (reversed)
         v = value_of_text(k, "v", &v, "slice(v, [-1], [%" PRId64 "], [0], [-1])", -INT64_MAX);
-    for (uint32_t d = 0, next = 1; d < rank; d++)
-        perm[d] = d == axis ? 0 : next++;
-    if (axis)
-        v = call_transposed(k, v, perm);
+    v = call_moved(k, v, 0, axis);
     call_bind(k, output, v);
     return v != 0;
 }
@@ -482,7 +477,7 @@ bool
 loop_read_scan(Call *k)
 {
     Model *m = k->m;
-    const Onnx__AttributeProto *count = node_attribute(k->proto, "num_scan_inputs");
+    const OnnxAttribute *count = node_attribute(k->proto, "num_scan_inputs");
     LoopRead l = { .k = k };
 
     if (!inside_graph(k, "body", &l.from))
@@ -499,13 +494,13 @@ loop_read_scan(Call *k)
     for (uint32_t i = 0; i < k->in.n; i++)
         if (!k->in.at[i])
             return call_wrong(k, "input %u of Scan is %s; a tensor is needed", i,
-                              *text_of(k->proto->input[i]) ? "none" : "absent");
+                              *k->proto->input[i] ? "none" : "absent");
     l.ncarried = k->in.n - l.nslice;
     l.nstacked = (uint32_t)l.from->n_output - l.ncarried;
     l.carried = k->in.at;
     l.name = NEW_ARRAY(m->arena, Sym, l.ncarried + 1);
     for (uint32_t i = 0; i < l.ncarried; i++)
-        l.name[i] = sym(m->c, text_of(l.from->input[i]->name));
+        l.name[i] = sym(m->c, l.from->input[i]->name);
     l.slice = k->in.at + l.ncarried;
     l.free = NEW_ARRAY(m->arena, bool, l.ncarried *TN_MAX_RANK + 1);
     int64_t *axis = NEW_ARRAY(m->arena, int64_t, l.nslice),
@@ -529,7 +524,7 @@ loop_read_scan(Call *k)
     if (!l.trips || !read_until_stable(&l) || !finish_loop(&l))
         return false;
     for (uint32_t i = 0; i < l.nstacked; i++)
-        if (l.ncarried + i < k->proto->n_output && *text_of(k->proto->output[l.ncarried + i]) &&
+        if (l.ncarried + i < k->proto->n_output && *k->proto->output[l.ncarried + i] &&
             (out_axis[i] || out_reversed[i]) &&
             !arrange(k, l.ncarried + i, out_axis[i], out_reversed[i] != 0))
             return false;

@@ -26,7 +26,7 @@ typedef struct {
 static bool
 place(Sorter *s, uint32_t root, uint32_t *stack)
 {
-    const Onnx__GraphProto *g = s->m->from;
+    const OnnxGraph *g = s->m->from;
     uint32_t depth = 0;
 
     stack[depth++] = root;
@@ -36,8 +36,7 @@ place(Sorter *s, uint32_t root, uint32_t *stack)
         bool waiting = false;
         s->state[at] = 1;
         for (size_t i = 0; i < g->node[at]->n_input && !waiting; i++) {
-            if (!map_get(&s->producer, MAP_PTR(sym(s->m->c, text_of(g->node[at]->input[i]))),
-                         &from) ||
+            if (!map_get(&s->producer, MAP_PTR(sym(s->m->c, g->node[at]->input[i])), &from) ||
                 s->state[from] == 2)
                 continue;
             if (s->state[from] == 1)
@@ -60,7 +59,7 @@ place(Sorter *s, uint32_t root, uint32_t *stack)
 static uint32_t *
 node_order(Model *m)
 {
-    const Onnx__GraphProto *g = m->from;
+    const OnnxGraph *g = m->from;
     Sorter s = { .m = m, .producer = { .arena = m->arena } };
     uint32_t *stack = NEW_ARRAY(m->arena, uint32_t, g->n_node + 1);
 
@@ -68,7 +67,7 @@ node_order(Model *m)
     s.order = NEW_ARRAY(m->arena, uint32_t, g->n_node + 1);
     for (uint32_t i = 0; i < g->n_node; i++)
         for (size_t o = 0; o < g->node[i]->n_output; o++) {
-            Sym name = sym(m->c, text_of(g->node[i]->output[o]));
+            Sym name = sym(m->c, g->node[i]->output[o]);
             if (*name && map_get(&s.producer, MAP_PTR(name), NULL)) {
                 diag_error(&m->c->diags, DIAG_MODEL, node_loc(m->arena, m->path, g->node[i], i),
                            "the name \"%s\" is made by two nodes", name);
@@ -114,21 +113,21 @@ model_define(Model *m, const char *name, ValueId v, Loc loc)
     return true;
 }
 
-const Onnx__TypeProto__Tensor *
-tensor_type(const Onnx__TypeProto *t)
+const OnnxTensorType *
+tensor_type(const OnnxType *t)
 {
-    return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? t->tensor_type : NULL;
+    return t && t->value_case == ONNX_TENSOR_TYPE ? t->tensor_type : NULL;
 }
 
 /* A sequence or an optional: its two tensors. */
 static bool
-list_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
+list_input(Model *m, const OnnxValueInfo *v, bool *is)
 {
-    const Onnx__TypeProto *t = v->type;
-    bool optional = t && t->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE && t->optional_type;
+    const OnnxType *t = v->type;
+    bool optional = t && t->value_case == ONNX_OPTIONAL_TYPE && t->optional_type;
 
     t = optional ? t->optional_type->elem_type : t;
-    bool list = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE && t->sequence_type;
+    bool list = t && t->value_case == ONNX_SEQUENCE_TYPE && t->sequence_type;
     t = list ? t->sequence_type->elem_type : t;
     *is = (optional || list) && tensor_type(t);
     DType dtype = *is ? dtype_from_onnx(t->tensor_type->elem_type) : DT_NONE;
@@ -136,7 +135,7 @@ list_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
         *is = false;
         return true;
     }
-    const Onnx__TensorShapeProto *shape = t->tensor_type->shape;
+    const OnnxShape *shape = t->tensor_type->shape;
     if (shape && shape->n_dim > TN_MAX_RANK)
         return diag_error(&m->c->diags, DIAG_LIMIT, (Loc){ .file = m->path },
                           "input \"%s\": rank %zu, the limit is %d", v->name, shape->n_dim,
@@ -145,21 +144,19 @@ list_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
 }
 
 static bool
-refuse_input(Model *m, const Onnx__ValueInfoProto *v, Loc loc)
+refuse_input(Model *m, const OnnxValueInfo *v, Loc loc)
 {
-    const char *kind = !v->type                                                       ? NULL
-                       : v->type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ? "a sequence"
-                       : v->type->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE      ? "a map"
-                       : v->type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE ? "optional"
-                       : v->type->value_case == ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE
-                           ? "a sparse tensor"
-                           : NULL;
+    const char *kind = !v->type                                         ? NULL
+                       : v->type->value_case == ONNX_SEQUENCE_TYPE      ? "a sequence"
+                       : v->type->value_case == ONNX_MAP_TYPE           ? "a map"
+                       : v->type->value_case == ONNX_OPTIONAL_TYPE      ? "optional"
+                       : v->type->value_case == ONNX_SPARSE_TENSOR_TYPE ? "a sparse tensor"
+                                                                        : NULL;
 
     if (!kind)
-        return diag_error(&m->c->diags, DIAG_MODEL, loc, "input \"%s\" has no type",
-                          text_of(v->name));
+        return diag_error(&m->c->diags, DIAG_MODEL, loc, "input \"%s\" has no type", v->name);
     return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc,
-                      "input \"%s\" is %s; Tenon takes tensors", text_of(v->name), kind);
+                      "input \"%s\" is %s; Tenon takes tensors", v->name, kind);
 }
 
 static const ImportShape *
@@ -174,12 +171,10 @@ shape_for(const ImportOptions *o, const char *name)
 /* The name of a dimension; NULL if it has none, or one that exporters write for none: a negative
  * number, or one of these. */
 static const char *
-dim_name(const Onnx__TensorShapeProto__Dimension *dim)
+dim_name(const OnnxDimension *dim)
 {
     static const char *const none[] = { "", "?", "-1", "None" };
-    const char *name = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
-                           ? text_of(dim->dim_param)
-                           : "";
+    const char *name = dim->value_case == ONNX_DIM_PARAM ? dim->dim_param : "";
 
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         if (!strcmp(name, none[i]))
@@ -188,7 +183,7 @@ dim_name(const Onnx__TensorShapeProto__Dimension *dim)
 }
 
 const char *
-shared_dim_name(const Onnx__TensorShapeProto__Dimension *dim)
+shared_dim_name(const OnnxDimension *dim)
 {
     const char *name = dim_name(dim);
 
@@ -197,10 +192,10 @@ shared_dim_name(const Onnx__TensorShapeProto__Dimension *dim)
 
 /* Does an input before v, or a dimension of it before d, have this name? With v NULL any. */
 static bool
-name_is_taken(const Model *m, const char *name, const Onnx__ValueInfoProto *v, size_t d)
+name_is_taken(const Model *m, const char *name, const OnnxValueInfo *v, size_t d)
 {
     for (size_t i = 0; i < m->from->n_input; i++) {
-        const Onnx__TypeProto__Tensor *t = tensor_type(m->from->input[i]->type);
+        const OnnxTensorType *t = tensor_type(m->from->input[i]->type);
         for (size_t k = 0; t && t->shape && k < t->shape->n_dim; k++) {
             if (v == m->from->input[i] && k == d)
                 return false;
@@ -221,13 +216,12 @@ own_symbol(const Model *m, const char *name)
 /* A name stands for one size everywhere. A dimension without a name is a size of its own, and so is
  * each of those that tf2onnx calls unk__N; only the first of these keeps the name. */
 static const Expr *
-input_dim(const Model *m, const Onnx__ValueInfoProto *v, size_t d)
+input_dim(const Model *m, const OnnxValueInfo *v, size_t d)
 {
-    const Onnx__TensorShapeProto__Dimension *dim = tensor_type(v->type)->shape->dim[d];
+    const OnnxDimension *dim = tensor_type(v->type)->shape->dim[d];
     const char *name = dim_name(dim);
 
-    if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
-        dim->dim_value >= 0)
+    if (dim->value_case == ONNX_DIM_VALUE && dim->dim_value >= 0)
         return expr_int(m->c, dim->dim_value);
     if (name && (shared_dim_name(dim) || !name_is_taken(m, name, v, d)))
         return own_symbol(m, name);
@@ -258,10 +252,10 @@ bind_dim(Model *m, Binding *b, uint32_t *nb, Var var, const ImportShape *s, uint
 
 /* --shape on an input: its symbols get these values everywhere. */
 static bool
-bind_shape(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *s, Binding *b, uint32_t *nb,
+bind_shape(Model *m, const OnnxValueInfo *v, const ImportShape *s, Binding *b, uint32_t *nb,
            Loc loc)
 {
-    const Onnx__TypeProto__Tensor *t = tensor_type(v->type);
+    const OnnxTensorType *t = tensor_type(v->type);
     Var var;
     int64_t fixed;
 
@@ -285,10 +279,10 @@ bind_shape(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *s, Bindin
 }
 
 static bool
-declared_input(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape, const Binding *b,
+declared_input(Model *m, const OnnxValueInfo *v, const ImportShape *shape, const Binding *b,
                uint32_t nb, Loc loc, const Type **out)
 {
-    const Onnx__TypeProto__Tensor *t = tensor_type(v->type);
+    const OnnxTensorType *t = tensor_type(v->type);
     const Expr *dim[TN_MAX_RANK];
     DType dtype = dtype_from_onnx(t->elem_type);
 
@@ -354,7 +348,7 @@ is_given(const Model *m, const char *name)
     for (const char *s = m->given, *one; (one = next_given(m->arena, &s, &perhaps));)
         if (!strcmp(one, "*") || !strcmp(one, name))
             for (size_t i = 0; i < m->from->n_input; i++)
-                if (!strcmp(text_of(m->from->input[i]->name), name))
+                if (!strcmp(m->from->input[i]->name, name))
                     return true;
     return false;
 }
@@ -366,7 +360,7 @@ given_inputs_there(Model *m, Map *constants, Loc loc)
     bool perhaps, any = false;
 
     for (size_t i = 0; i < m->from->n_input; i++)
-        if (is_initializer(text_of(m->from->input[i]->name), constants, m->c)) {
+        if (is_initializer(m->from->input[i]->name, constants, m->c)) {
             text_printf(&has, "%s%s", any ? ", " : "", m->from->input[i]->name);
             any = true;
         }
@@ -384,14 +378,14 @@ given_inputs_there(Model *m, Map *constants, Loc loc)
 static bool
 unknown_binding(Model *m, const ImportOptions *o, Loc loc)
 {
-    const Onnx__GraphProto *g = m->from;
+    const OnnxGraph *g = m->from;
 
     for (uint32_t i = 0; i < o->nshape; i++) {
         bool found = false;
         Text names = { .arena = m->arena };
         for (size_t v = 0; v < g->n_input; v++) {
-            found |= !strcmp(text_of(g->input[v]->name), o->shape[i].input);
-            text_printf(&names, "%s%s", v ? ", " : "", text_of(g->input[v]->name));
+            found |= !strcmp(g->input[v]->name, o->shape[i].input);
+            text_printf(&names, "%s%s", v ? ", " : "", g->input[v]->name);
         }
         if (!found)
             return !diag_error(&m->c->diags, DIAG_USAGE, loc,
@@ -401,7 +395,7 @@ unknown_binding(Model *m, const ImportOptions *o, Loc loc)
     for (uint32_t i = 0; i < o->ndim; i++) {
         bool found = false;
         for (size_t v = 0; v < g->n_input; v++) {
-            const Onnx__TypeProto__Tensor *t = tensor_type(g->input[v]->type);
+            const OnnxTensorType *t = tensor_type(g->input[v]->type);
             for (size_t d = 0; t && t->shape && d < t->shape->n_dim; d++) {
                 Var var;
                 const Expr *e = input_dim(m, g->input[v], d);
@@ -420,7 +414,7 @@ unknown_binding(Model *m, const ImportOptions *o, Loc loc)
 static bool
 read_inputs(Model *m, const ImportOptions *o, Map *constants)
 {
-    const Onnx__GraphProto *g = m->from;
+    const OnnxGraph *g = m->from;
     Loc loc = { .file = m->path };
     uint32_t nb = 0, most = o ? o->ndim : 0;
     const Type *t = NULL;
@@ -431,23 +425,23 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
     for (uint32_t i = 0; o && i < o->ndim; i++)
         b[nb++] = o->dim[i];
     for (size_t i = 0; i < g->n_input; i++)
-        if (!*text_of(g->input[i]->name))
+        if (!*g->input[i]->name)
             return diag_error(&m->c->diags, DIAG_MODEL, loc,
                               "input %zu has no name; every input needs one", i);
     if ((o && unknown_binding(m, o, loc)) || !given_inputs_there(m, constants, loc))
         return false;
     branch_inputs(m);
     for (size_t i = 0; i < g->n_input; i++) {
-        const Onnx__ValueInfoProto *v = g->input[i];
-        const ImportShape *s = shape_for(o, text_of(v->name));
+        const OnnxValueInfo *v = g->input[i];
+        const ImportShape *s = shape_for(o, v->name);
         if (s && tensor_type(v->type) && !bind_shape(m, v, s, b, &nb, loc))
             return false;
     }
     for (size_t i = 0; i < g->n_input; i++) {
-        const Onnx__ValueInfoProto *v = g->input[i];
-        if (is_initializer(text_of(v->name), constants, m->c) && !is_given(m, v->name))
+        const OnnxValueInfo *v = g->input[i];
+        if (is_initializer(v->name, constants, m->c) && !is_given(m, v->name))
             continue;
-        if (!*text_of(v->name))
+        if (!*v->name)
             return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu of the graph has no name",
                               i);
         bool list = false;
@@ -467,7 +461,7 @@ static void
 initializer_names(Model *m, Map *names)
 {
     for (size_t i = 0; i < m->from->n_initializer; i++)
-        map_put(names, MAP_PTR(sym(m->c, text_of(m->from->initializer[i]->name))), 1);
+        map_put(names, MAP_PTR(sym(m->c, m->from->initializer[i]->name)), 1);
     for (size_t i = 0; i < m->from->n_sparse_initializer; i++)
         map_put(names, MAP_PTR(sym(m->c, sparse_name(m->from->sparse_initializer[i]))), 1);
 }
@@ -475,12 +469,12 @@ initializer_names(Model *m, Map *names)
 static bool
 read_initializers(Model *m)
 {
-    const Onnx__GraphProto *g = m->from;
+    const OnnxGraph *g = m->from;
     Loc loc = { .file = m->path };
 
     for (size_t i = 0; i < g->n_initializer; i++) {
-        const Onnx__TensorProto *t = g->initializer[i];
-        const char *name = text_of(t->name);
+        const OnnxTensor *t = g->initializer[i];
+        const char *name = t->name;
         const Type *type;
         const void *data;
         if (is_given(m, name))
@@ -510,27 +504,27 @@ read_initializers(Model *m)
 bool
 call_report(Call *k, DiagClass class, const char *format, ...)
 {
-    Text t = { .arena = k->m->arena };
+    Text t = { .arena = k->arena };
     va_list args;
 
     va_start(args, format);
     text_vprintf(&t, format, args);
     va_end(args);
-    return diag_error(&k->m->c->diags, class, k->loc, "%s", text_str(&t));
+    return diag_error(&k->c->diags, class, k->loc, "%s", text_str(&t));
 }
 
 void
 call_bind(Call *k, uint32_t output, ValueId v)
 {
-    if (output < k->proto->n_output && *text_of(k->proto->output[output]))
-        map_put(&k->m->value, MAP_PTR(sym(k->m->c, k->proto->output[output])), v);
+    if (output < k->proto->n_output && *k->proto->output[output])
+        map_put(&k->m->value, MAP_PTR(sym(k->c, k->proto->output[output])), v);
 }
 
 static bool
 is_parameter(const Model *m, const char *name)
 {
     for (size_t i = 0; m->function && i < m->function->n_input; i++)
-        if (!strcmp(text_of(m->function->input[i]), name))
+        if (!strcmp(m->function->input[i], name))
             return true;
     return false;
 }
@@ -545,7 +539,7 @@ read_operands(Call *k, bool lists, bool *skip)
 
     *skip = false;
     for (size_t i = 0; i < k->proto->n_input; i++) {
-        const char *name = text_of(k->proto->input[i]);
+        const char *name = k->proto->input[i];
         if (!*name) {
             VEC_PUSH(m->arena, &k->in, 0);
             continue;
@@ -567,7 +561,7 @@ read_operands(Call *k, bool lists, bool *skip)
     while (k->in.n && !k->in.at[k->in.n - 1])
         k->in.n--;
     k->nout = (uint32_t)k->proto->n_output;
-    while (k->nout && !*text_of(k->proto->output[k->nout - 1]))
+    while (k->nout && !*k->proto->output[k->nout - 1])
         k->nout--;
     return true;
 }
@@ -587,12 +581,12 @@ arity(Arena *a, const OpInfo *info)
 bool
 call_outputs(Call *k, OpKind op, uint32_t nattr, const Attr *attr)
 {
-    const char **names = NEW_ARRAY(k->m->arena, const char *, k->nout + 1);
-    ValueId *out = NEW_ARRAY(k->m->arena, ValueId, k->nout + 1);
+    const char **names = NEW_ARRAY(k->arena, const char *, k->nout + 1);
+    ValueId *out = NEW_ARRAY(k->arena, ValueId, k->nout + 1);
     OpNode call = call_node(k, op, nattr, attr, k->in.n, k->in.at);
 
     for (uint32_t i = 0; i < k->nout; i++)
-        names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
+        names[i] = *k->proto->output[i] ? k->proto->output[i] : NULL;
     if (!graph_infer_op(k->m->g, &call, k->nout, names, out))
         return false;
     for (uint32_t i = 0; i < k->nout; i++)
@@ -619,10 +613,18 @@ add_call(Call *k)
 }
 
 bool
-model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
+model_node(Model *m, const OnnxNode *n, uint32_t index)
 {
-    Call k = { .m = m, .proto = n, .loc = node_loc(m->arena, m->path, n, index) };
-    const char *name = n->name && *n->name ? n->name : n->n_output ? text_of(n->output[0]) : "";
+    const Map none = { .arena = m->arena };
+    Call k = { .m = m,
+               .c = m->c,
+               .arena = m->arena,
+               .proto = n,
+               .loc = node_loc(m->arena, m->path, n, index),
+               .name = none,
+               .size = none,
+               .fact = none };
+    const char *name = n->name && *n->name ? n->name : n->n_output ? n->output[0] : "";
     bool skip;
 
     if (m->nodes_left-- <= 0)
@@ -630,13 +632,12 @@ model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
                diag_error(&m->c->diags, DIAG_LIMIT, k.loc,
                           "with the bodies of functions and loops there are more nodes "
                           "than the limit; raise it with --max-nodes");
-    k.origin = sym_printf(m->c, "%s \"%s\"", text_of(n->op_type), name);
+    k.origin = sym_printf(m->c, "%s \"%s\"", n->op_type, name);
     for (size_t o = 0; o < n->n_output; o++)
         call_bind(&k, (uint32_t)o, 0);
-    const char *domain = text_of(n->domain);
+    const char *domain = n->domain;
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
-    const char *full = standard ? text_of(n->op_type)
-                                : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type));
+    const char *full = standard ? n->op_type : arena_printf(m->arena, "%s.%s", domain, n->op_type);
     static const OpRow own = { "", OP_NONE, own_call, .control = true },
                        function = { "", OP_NONE, function_call, .control = true };
     const OpRow *row = flex_row(&k, sequence_row(&k, op_row(m, full)));
@@ -665,12 +666,12 @@ model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
 static bool
 model_outputs(Model *m, ValueList *output, uint64_t *mark)
 {
-    const Onnx__GraphProto *g = m->from;
+    const OnnxGraph *g = m->from;
     uint64_t v;
 
     output->n = 0;
     for (size_t i = 0; i < g->n_output; i++) {
-        Sym name = sym(m->c, text_of(g->output[i]->name));
+        Sym name = sym(m->c, g->output[i]->name);
         if (!map_get(&m->value, MAP_PTR(name), &v))
             return diag_error(&m->c->diags, DIAG_MODEL, (Loc){ .file = m->path },
                               "output \"%s\" is made by no node, input or initializer", name);
@@ -688,7 +689,7 @@ model_outputs(Model *m, ValueList *output, uint64_t *mark)
 bool
 model_body(Model *m, ValueList *output, uint64_t *mark)
 {
-    const Onnx__GraphProto *g = m->from;
+    const OnnxGraph *g = m->from;
     uint32_t most = depth_levels(m->c);
     bool ok = true;
 
@@ -697,7 +698,7 @@ model_body(Model *m, ValueList *output, uint64_t *mark)
             &m->c->diags, DIAG_LIMIT, (Loc){ .file = m->path },
             "graph \"%s\": graphs and calls of functions are nested more than %u deep; "
             "raise the limit with --max-depth, which may be %d (ONNX lets no function call itself)",
-            text_of(g->name), most, DEPTH_MOST);
+            g->name, most, DEPTH_MOST);
     uint32_t *order = node_order(m);
     if (!order || !read_initializers(m))
         return false;
@@ -755,7 +756,7 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
                    m.proto->graph->n_node, most);
         return NULL;
     }
-    const char *name = text_of(m.proto->graph->name);
+    const char *name = m.proto->graph->name;
     m.g = graph_new(c, arena, *name ? name : "model");
     m.from = m.proto->graph;
     m.nodes_left = most;
@@ -776,7 +777,7 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     if (!read_inputs(&m, o, &constants) || !model_body(&m, &output, mark))
         return NULL;
     for (uint32_t i = 0, at = 0; at < output.n; i++) {
-        Sym given = sym(c, text_of(m.from->output[i]->name));
+        Sym given = sym(c, m.from->output[i]->name);
         ValueId keys = mark[i] ? 0 : map_output(&m, m.from->output[i]);
         for (int part = 0; part < (mark[i] ? 2 : 1); part++, at++) {
             if (!output.at[at]) {

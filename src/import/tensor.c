@@ -16,7 +16,7 @@ typedef struct {
     Arena *a;
     const char *path, *what;
     Loc loc;
-    const Onnx__TensorProto *t;
+    const OnnxTensor *t;
     DType dtype;
     int64_t count;
     int64_t bytes; /* in the file */
@@ -120,7 +120,7 @@ external(TensorSource *s, const void **data)
     Bytes file;
 
     for (size_t i = 0; i < s->t->n_external_data; i++) {
-        const Onnx__StringStringEntryProto *e = s->t->external_data[i];
+        const OnnxStringStringEntry *e = s->t->external_data[i];
         if (!e->key || !e->value)
             continue;
         if (!strcmp(e->key, "location"))
@@ -177,7 +177,7 @@ unpacked(TensorSource *s, const uint8_t *from)
 static bool
 typed(TensorSource *s, const void **data)
 {
-    const Onnx__TensorProto *t = s->t;
+    const OnnxTensor *t = s->t;
     size_t have = s->dtype == DT_F32                         ? t->n_float_data
                   : s->dtype == DT_F64                       ? t->n_double_data
                   : s->dtype == DT_I64                       ? t->n_int64_data
@@ -213,7 +213,7 @@ typed(TensorSource *s, const void **data)
 static bool
 strings(TensorSource *s, const void **data)
 {
-    const Onnx__TensorProto *t = s->t;
+    const OnnxTensor *t = s->t;
     const char **out = NEW_ARRAY(s->a, const char *, s->count + 1);
 
     if (t->n_string_data != (uint64_t)s->count || t->has_raw_data)
@@ -254,7 +254,7 @@ read_dims(Ctx *c, const char *what, Loc loc, size_t n, const int64_t *size, int6
 }
 
 bool
-tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type,
+tensor_read(Model *m, const OnnxTensor *t, const char *what, Loc loc, const Type **type,
             const void **data)
 {
     Ctx *c = m->c;
@@ -276,7 +276,7 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
     *type = type_new(c, s.dtype, (uint32_t)t->n_dims, dim);
     if (s.dtype == DT_STR)
         return strings(&s, data);
-    if (t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
+    if (t->has_data_location && t->data_location == ONNX_EXTERNAL) {
         if (!external(&s, data))
             return false;
     } else if (t->has_raw_data) {
@@ -299,8 +299,8 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
 /* The element for entry e, from its flat index (index of rank 1) or its row of coordinates. False,
  * reported: it is out of bounds. */
 static bool
-sparse_place(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc,
-             const Type *index, const void *data, int64_t value, int64_t *place)
+sparse_place(Model *m, const OnnxSparseTensor *t, const char *what, Loc loc, const Type *index,
+             const void *data, int64_t value, int64_t *place)
 {
     bool flat = index->rank == 1;
     int64_t count = 1, at = 0;
@@ -324,14 +324,14 @@ sparse_place(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc l
 }
 
 const char *
-sparse_name(const Onnx__SparseTensorProto *t)
+sparse_name(const OnnxSparseTensor *t)
 {
-    return t->values ? text_of(t->values->name) : "";
+    return t->values ? t->values->name : "";
 }
 
 bool
-sparse_read(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc,
-            const Type **type, const void **data)
+sparse_read(Model *m, const OnnxSparseTensor *t, const char *what, Loc loc, const Type **type,
+            const void **data)
 {
     Ctx *c = m->c;
     const Type *value, *index;
@@ -378,9 +378,8 @@ import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, 
 {
     Loc loc = { .file = path };
 
-    Onnx__TensorProto *t = NEW(arena, Onnx__TensorProto);
-    if (!proto_read(c, arena, &(ProtoSource){ loc, "TensorProto", file, true }, &proto_TensorProto,
-                    t))
+    OnnxTensor *t = NEW(arena, OnnxTensor);
+    if (!proto_read(c, arena, &(ProtoSource){ loc, "TensorProto", file, true }, &proto_Tensor, t))
         return false;
     *name = sym(c, t->name ? t->name : "");
     Model m = { .c = c, .arena = arena, .path = path, .mapped = { .arena = arena } };

@@ -23,8 +23,6 @@
  */
 #include "kernel/internal.h"
 
-#include <stdio.h>
-
 typedef enum { VAR_UNBOUND, VAR_VARYING, VAR_CONSTANT } VarState;
 
 typedef struct {
@@ -46,12 +44,11 @@ static bool __attribute__((format(printf, 3, 4)))
 broken(KernelCheck *k, int rule, const char *format, ...)
 {
     va_list args;
-    char text[512];
     if (!k->ok)
         return false;
     k->ok = false;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    const char *text = arena_vprintf(k->ctx->arena, format, args);
     va_end(args);
     return diag_error(&k->ctx->diags, k->class, k->loc, "kernel %s: %s (rule %d)", k->k->name, text,
                       rule);

@@ -595,12 +595,9 @@ with_table(Masks *m, const Mask *k, const Type *t)
                                      : x == k->rows ? BLOCK_ROWS
                                                     : 1));
     }
-    e.param[n->nin + 1] = e.param[n->nin];
-    e.param[n->nin] = (NestParam){ nest_fresh_param(c, &e, sym(c, "used")), t };
-    e.nest.nin++;
-    e.write[0].out++;
+    uint32_t slot = nest_edit_input(c, &e, "used", t);
     const Scalar *used =
-        scalar_2(c, S_NE, scalar_load(c, DT_U8, n->nin, k->n, at, NULL), scalar_int(c, DT_U8, 0));
+        scalar_2(c, S_NE, scalar_load(c, DT_U8, slot, k->n, at, NULL), scalar_int(c, DT_U8, 0));
     e.write[0].value = scalar_2(c, S_SEEN, used, n->write[0].value);
     return nest_edit_done(c, &e);
 }

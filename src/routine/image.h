@@ -508,13 +508,6 @@ tn_image_read(const TnRoutine *r, int64_t *width, int64_t *height)
 }
 
 /* image_size(data) {form}: rows and columns; 0 if the picture cannot be read. */
-TN_ROUTINE int64_t
-tn_image_size_plan(const TnRoutine *r, int64_t *scratch)
-{
-    (void)r;
-    *scratch = 0;
-    return 1;
-}
 TN_ROUTINE void
 tn_image_size(const TnArgs *a, int64_t begin, int64_t end, void *scratch)
 {
@@ -533,13 +526,6 @@ tn_image_size(const TnArgs *a, int64_t begin, int64_t end, void *scratch)
 
 /* image_points(data, size) {form}: 0: red, green, blue; 1: blue, green, red; 2: lightness by ITU-R
  * 601. */
-TN_ROUTINE int64_t
-tn_image_points_plan(const TnRoutine *r, int64_t *scratch)
-{
-    (void)r;
-    *scratch = 0;
-    return 1;
-}
 TN_ROUTINE void
 tn_image_points(const TnArgs *a, int64_t begin, int64_t end, void *scratch)
 {

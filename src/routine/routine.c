@@ -21,7 +21,7 @@
 #include "routine/window.h"
 
 #define FILE_ROW(name)
-#define ROUTINE(op, file)
+#define ROUTINE(op, plan, file)
 
 enum {
 #undef FILE_ROW
@@ -36,8 +36,8 @@ _Static_assert((int)FILE_COUNT <= (int)ROUTINE_FILES, "ROUTINE_FILES");
 #undef FILE_ROW
 #define FILE_ROW(name)
 #undef ROUTINE
-#define ROUTINE(op, file)                                                                          \
-    { #op, tn_##op, tn_##op##_plan, UINT64_C(1) << FILE_##file | needed_by(FILE_##file) },
+#define ROUTINE(op, plan, file)                                                                    \
+    { #op, #plan, tn_##op, tn_##plan##_plan, UINT64_C(1) << FILE_##file | needed_by(FILE_##file) },
 static const Routine table[] = {
 #include "routine/routines.def"
 };
@@ -99,7 +99,7 @@ routine_source(uint32_t file)
         ;
     static const char *const source[] = {
 #undef ROUTINE
-#define ROUTINE(op, file)
+#define ROUTINE(op, plan, file)
 #undef FILE_ROW
 #define FILE_ROW(name) name,
 #include "routine/routines.def"

@@ -303,7 +303,7 @@ const Scalar *value_reads(const Points *p, uint32_t part, const Scalar *value, u
 bool leaf_reads(const Points *p, const LoopNode *leaf, uint32_t buffer); /* itself */
 
 /* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c,
- * step_skip.c, step_online.c, step_omit.c, step_together.c, step_stream.c). */
+ * step_skip.c, step_online.c, step_omit.c, step_stream.c). */
 bool step_split(Points *p, const Step *s);
 bool step_fuse(Points *p, const Step *s);
 bool step_order(Points *p, const Step *s);
@@ -321,7 +321,6 @@ bool step_skip(Points *p, const Step *s);
 bool step_online(Points *p, const Step *s);
 bool step_omit(Points *p, const Step *s);
 bool step_prefetch(Points *p, const Step *s);
-bool step_together(Points *p, const Step *s);
 bool step_stream(Points *p, const Step *s);
 bool step_alone(Points *p, const Step *s);
 bool step_grain(Points *p, const Step *s);

@@ -309,8 +309,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     Choices out = { .refused = NULL };
     SizeGuard many = many_samples(c, a, k), where = many.n ? many : k->guard;
 
-    if (write_independent(&w, far) || write_two_sided(&w) || write_group(&w) ||
-        write_separable(&w) || write_pooled(&w) || (write_global_pool(&w) | write_scaled(&w)))
+    if (write_independent(&w, far) || write_two_sided(&w) || write_group(&w) || write_scaled(&w))
         ;
     else if (row_is_gathered(&w))
         write_rows(&w);

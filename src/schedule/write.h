@@ -71,12 +71,6 @@ bool write_transpose(Draft *w);
 /* Contractions among parts over shared rows; lanes along rows, or along columns
  * (write_group_columns.c). */
 bool write_group(Draft *w);
-/* A contraction whose columns come from a window: depthwise and pointwise convolution. */
-bool write_separable(Draft *w);
-/* A window over the result of a contraction: pooling after a convolution. */
-bool write_pooled(Draft *w);
-/* Sums over all points of a contraction's result. */
-bool write_global_pool(Draft *w);
 /* Sums over groups of a contraction's results, times scales. */
 bool write_scaled(Draft *w);
 /* Two sums over short axes, one of the other's results: a Winograd transform. */

@@ -1,8 +1,7 @@
 /* write_skip: the programs found so far, with reductions that run over the points that their rows
  * need (the step `skip`).
  *
- * A copy of a program shortens each reduction that has a support, inside the parallel loop or
- * inside the innermost loop over rows around it. Of equal prices the first is taken: copies come
+ * A copy of a program shortens each reduction that has a support, inside the parallel loop. Of equal prices the first is taken: copies come
  * first where the extent of a reduction is open, since they may leave out more at another size,
  * else last. Hulls are multiples of a step, the least common multiple of what the program splits
  * these loops by, so that no block is torn; a second copy also counts how parts that are computed
@@ -181,54 +180,21 @@ goes_over_rows(const Program *p, Sym loop, uint32_t before, const Shortened *r)
     return any;
 }
 
-/* The innermost loop over rows around the reduction, by the last order before step `before`. */
-static Sym
-rows_around(const Program *p, uint32_t before, const Shortened *r)
-{
-    for (uint32_t i = before; i-- > 0;) {
-        const Step *s = &p->step.at[i];
-        uint32_t at = 0;
-        while (at < s->nloop && s->loop[at] != r->loop)
-            at++;
-        if (s->verb != VERB_order || at == s->nloop)
-            continue;
-        while (at-- > 0)
-            if (goes_over_rows(p, s->loop[at], i, r))
-                return s->loop[at];
-        return NULL;
-    }
-    return NULL;
-}
-
-typedef enum { AT_TASK, AT_ROWS, AT_COUNT } Where;
-
-/* The loop, before step `change`, at which a reduction is shortened. NULL: none. */
-static Sym
-loop_at(const Program *p, Where where, Sym task, const Shortened *r, uint32_t change)
-{
-    Sym outer = loop_before(p, task, change), inner = rows_around(p, change, r);
-
-    if (where == AT_ROWS)
-        return inner != outer ? inner : NULL;
-    return outer && goes_over_rows(p, outer, change, r) ? outer : NULL;
-}
-
 /* ---- the copies ------------------------------------------------------------------------------ */
 
 static void
-write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, Where where,
-                Sym task, int64_t by)
+write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, Sym task, int64_t by)
 {
     Text t = { .arena = w->a };
-    uint32_t any = 0;
+    bool any = false;
 
     for (uint32_t i = 0; i < p->step.n; i++) {
         for (uint32_t k = 0; k < n; k++) {
-            Sym at =
-                first_change(p, list[k].loop) == i ? loop_at(p, where, task, &list[k], i) : NULL;
-            if (at)
+            Sym at = first_change(p, list[k].loop) == i ? loop_before(p, task, i) : NULL;
+            if (at && goes_over_rows(p, at, i, &list[k])) {
                 text_printf(&t, "skip %s at %s by %lld\n", list[k].loop, at, (long long)by);
-            any += at != NULL;
+                any = true;
+            }
         }
         step_print(&t, &p->step.at[i]);
         text_add(&t, "\n");
@@ -254,12 +220,10 @@ shorten(Draft *w, const char *text, const Shortened *list, uint32_t n)
     int64_t by = task ? step_of(&p, list, n, false) : 0;
     int64_t with_makers = task ? step_of(&p, list, n, true) : 0;
 
-    for (Where where = AT_TASK; where < AT_COUNT; where++) {
-        if (by)
-            write_shortened(w, &p, list, n, where, task, by);
-        if (with_makers && with_makers != by)
-            write_shortened(w, &p, list, n, where, task, with_makers);
-    }
+    if (by)
+        write_shortened(w, &p, list, n, task, by);
+    if (with_makers && with_makers != by)
+        write_shortened(w, &p, list, n, task, with_makers);
 }
 
 void

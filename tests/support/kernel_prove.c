@@ -362,16 +362,16 @@ accesses_of(Prover *p, const Tree *t)
 typedef struct {
     int64_t first, stride;
     uint32_t lanes;
-} Span; /* offsets [elements] */
+} Reach; /* offsets [elements] */
 
 /* False: where it goes depends on data that no run checks, or it goes nowhere. */
 static bool
 span_of(Prover *p, uint32_t buffer, uint32_t rank, const Expr *const *at, uint32_t lanes,
-        const Expr *stride, const Expr *valid, Span *out)
+        const Expr *stride, const Expr *valid, Reach *out)
 {
     int64_t i, limit;
 
-    *out = (Span){ .lanes = p->k->buffer.at[buffer].space == SPACE_REGISTER ? 1 : lanes };
+    *out = (Reach){ .lanes = p->k->buffer.at[buffer].space == SPACE_REGISTER ? 1 : lanes };
     for (uint32_t d = 0; d < rank; d++) {
         if (!eval(p, at[d], &i))
             return false;
@@ -435,7 +435,7 @@ check_load(Prover *p, const Reading *a)
 {
     const Scalar *s = a->load;
     uint32_t buffer = s->u.load.slot, wide = 1;
-    Span at;
+    Reach at;
 
     if (!span_of(p, buffer, s->u.load.rank, s->u.load.at, s->lanes, s->u.load.lane_stride,
                  s->u.load.valid, &at))
@@ -462,7 +462,7 @@ check_loads(Prover *p, const Tree *t)
 }
 
 static void
-write_span(Prover *p, uint32_t buffer, Span at)
+write_span(Prover *p, uint32_t buffer, Reach at)
 {
     uint32_t *written = p->extent[buffer].written;
 
@@ -552,7 +552,7 @@ prove_ways(Prover *p, const Tree *t)
 static void
 prove_store(Prover *p, const Tree *t)
 {
-    Span at;
+    Reach at;
 
     check_loads(p, t);
     if (span_of(p, t->u.store.buffer, t->u.store.rank, t->u.store.at, t->u.store.value->lanes,

@@ -2,6 +2,7 @@
  * scheduled kernel against the interpreter of nests, over shapes that leave remainders. */
 #include "nest_case.h"
 #include "schedule/rows.h"
+#include "support/support.h"
 #include "text/text.h"
 
 typedef struct {

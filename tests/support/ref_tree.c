@@ -1,4 +1,4 @@
-/* tree: runs a loop tree, statement by statement.
+/* ref_tree: runs a loop tree, statement by statement.
  *
  * It exposes errors of a schedule: register, scratch and output memory is poisoned when it is
  * declared, so a read of an unwritten element gives NaN; iterations of a parallel loop run from
@@ -6,6 +6,7 @@
  * is checked against its buffer.
  */
 #include "ref/internal.h"
+#include "support/support.h"
 
 #include <string.h>
 
