@@ -9,9 +9,11 @@
  */
 #include "schedule/lower.h"
 
-/* Where a load reads, `more` points along an axis after the first point here. */
+/* The element that a load reads `more` points along an axis after the first point here, and its
+ * buffer. NULL: it is no argument's, or an index is read from memory, which may not be known for
+ * what is next. */
 static const Expr *
-place_of(Env *e, uint32_t part, const Scalar *load, uint32_t axis, int64_t more)
+place_of(Env *e, uint32_t part, const Scalar *load, uint32_t axis, int64_t more, uint32_t *buffer)
 {
     Low *l = env_axes(e, part);
     const Expr *width;
@@ -24,9 +26,11 @@ place_of(Env *e, uint32_t part, const Scalar *load, uint32_t axis, int64_t more)
     l->lanes = 1;
     l->valid = NULL;
     const Scalar *read = low_value(l, load);
-    return read->op == S_LOAD
-               ? buffer_offset(e->c, &e->k->buffer.at[read->u.load.slot], read->u.load.at)
-               : NULL;
+    if (read->op != S_LOAD || e->k->buffer.at[read->u.load.slot].space != SPACE_IN)
+        return NULL;
+    *buffer = read->u.load.slot;
+    const Expr *place = buffer_offset(e->c, &e->k->buffer.at[*buffer], read->u.load.at);
+    return expr_uses_kind(place, VAR_COMPUTED) ? NULL : place;
 }
 
 /* What is read along axes of several points here. */
@@ -44,11 +48,14 @@ spread_of(Env *e, uint32_t part, const Scalar *load, const Expr *place)
     Spread s = { 0 };
 
     FOR_EACH_AXIS (x, load->axes) {
-        const Expr *lo, *width, *there;
+        const Expr *lo, *width;
         int64_t points;
+        uint32_t buffer;
         points_here(e, e->p->axis[part][x], &lo, &width);
-        if (!expr_const(width, &points) || points < 2 || !(there = place_of(e, part, load, x, 1)) ||
-            there == place)
+        if (!expr_const(width, &points) || points < 2)
+            continue;
+        const Expr *there = place_of(e, part, load, x, 1, &buffer);
+        if (!there || there == place)
             continue;
         s.along[s.n].points = points;
         s.along[s.n++].step = expr_sub(e->c, there, place);
@@ -56,8 +63,8 @@ spread_of(Env *e, uint32_t part, const Scalar *load, const Expr *place)
     return s;
 }
 
-/* prefetches of a load in one iteration; bounds code: a tile of 32 rows has no more lines for 32 keys
- * (block_mask.h) */
+/* prefetches of a load in one iteration; bounds code: a mask of floats has a line for each of 64 keys
+ * or rows */
 enum { MOST_LINES = 64 };
 
 /* All lines of the spread, from its axis i on. */
@@ -84,10 +91,10 @@ prefetch_lines(Env *e, const Spread *s, uint32_t i, uint32_t slot, const Expr *a
 static void
 prefetch_load(Env *e, const Prefetch *f, const Scalar *load, Block *b)
 {
-    uint32_t slot = e->k->part[f->part].buffer[load->u.load.slot], left = MOST_LINES;
+    uint32_t slot, left = MOST_LINES;
     Ctx *c = e->c;
-    const Expr *coef, *rest, *place = place_of(e, f->part, load, NO_SLOT, 0),
-                             *trips = env_extent(e, f->at->iter);
+    const Expr *coef, *rest, *trips = env_extent(e, f->at->iter),
+                             *place = place_of(e, f->part, load, NO_SLOT, 0, &slot);
     int64_t line = e->p->m->line_bytes / dtype_info[load->dtype].bytes;
     Var trip;
 

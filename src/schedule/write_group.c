@@ -223,14 +223,16 @@ write_prefetches(const Group *g, Text *t)
     for (const GroupMember *m = g->member; m <= last; m++) {
         if (!m->product)
             continue;
-        write_steps(t, m->name, "prefetch @.rhs at %s of @.kb_\n",
+        const char *blocks = g->whole_rows ? arena_printf(g->w->a, "%s.kb_", m->name) : "kb";
+        write_steps(t, m->name, "prefetch @.rhs at %s of %s\n",
                     m == last ? arena_printf(g->w->a, "%s.kk_", m->name)
-                              : axis_name(g->w, m->part, m->sum[m->nsum - 1]));
+                              : axis_name(g->w, m->part, m->sum[m->nsum - 1]),
+                    blocks);
         FOR_EACH_SCALAR (load, scalar_loads(g->w->c, m->n->write[0].value))
             if (m != last && is_read_by_key(g, m, load) &&
                 !scalar_holds(g->w->c, m->view.a, load) && !scalar_holds(g->w->c, m->view.b, load))
-                write_steps(t, m->name, "prefetch @.%s at @.kb_ of @.kb_\n",
-                            m->n->param[load->u.load.slot].name);
+                write_steps(t, m->name, "prefetch @.%s at %s of %s\n",
+                            m->n->param[load->u.load.slot].name, blocks, blocks);
     }
 }
 
@@ -251,8 +253,6 @@ write_tile(Group *g, int64_t rows)
         if (!g->block || g->whole_rows || is_online(g, m))
             write_member(g, m, &t, whole);
     group_write_last(g, &t);
-    if (g->whole_rows)
-        write_prefetches(g, &t);
     /* readers before what they read */
     for (const GroupMember *m = last + 1; g->whole_rows && m-- > g->member;)
         text_printf(&t, "omit %s.kb_ at task\n", m->name);
@@ -269,6 +269,8 @@ write_tile(Group *g, int64_t rows)
             if (!is_online(g, m))
                 write_member(g, m, &t, whole);
     }
+    if (g->omits)
+        write_prefetches(g, &t);
     text_add(&t, "run task parallel\n");
     write_program(g->w, &t);
 }
