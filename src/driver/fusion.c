@@ -81,7 +81,7 @@ is_granted(Job *j, const Graph *g, const FusePlan *p, const FuseRequest *w)
 {
     if (!w->first)
         return true;
-    j->wishing = true;
+    j->paired = true;
     return fuse_granted(g, p, w) == YES ||
            model_error(j, DIAG_USAGE, "--must-fuse %s: %s%s", j->o->must_fuse,
                        fuse_why(g, j->arena, &j->machine, p, w->first, w->second),
@@ -213,7 +213,7 @@ fusion_named(Job *j)
             j, DIAG_USAGE,
             "--keep %s: no node makes a value of that name; --dump=normalise shows their names",
             j->o->keep);
-    if (j->o->must_fuse && !j->wishing)
+    if (j->o->must_fuse && !j->paired)
         return model_error(j, DIAG_USAGE,
                            "--must-fuse %s: give two nodes of one graph, A,B, by the names of "
                            "operators or of their values",
