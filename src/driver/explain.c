@@ -80,9 +80,9 @@ as_json(Text *t, const Graph *g, const FuseNotes *n, bool nests)
     text_printf(
         t,
         "],\n \"joining\": {\"candidates\": %u, \"pay\": %u, \"rivals\": %u, \"circles\": %u, "
-        "\"taken\": %u, \"unlisted\": %u, \"gain\": %.9g, \"bound\": %.9g, \"exact\": %s}",
+        "\"taken\": %u, \"gain\": %.9g, \"bound\": %.9g, \"exact\": %s}",
         merging->candidates, merging->pay, merging->rivals, merging->cycles, merging->taken,
-        merging->unlisted, merging->seconds, merging->bound, merging->exact ? "true" : "false");
+        merging->seconds, merging->bound, merging->exact ? "true" : "false");
     text_add(t, ",\n \"ports\": [");
     for (uint32_t i = 0; i < n->port.n; i++) {
         const FusePortNote *e = &n->port.at[i];

@@ -144,8 +144,7 @@ make_plan(Job *j, const Graph *g, const FuseRequest *request, FuseCertificate *k
         domains_begin(&prices);
         choose_note(&prices);
         p = fuse_merge(g, j->arena, &p, request,
-                       &(FusePrice){ choose_price_in_turn, ask_again, &prices, KERNEL_SECONDS,
-                                     schedule_part_saving(&j->machine) },
+                       &(FusePrice){ choose_price_in_turn, ask_again, &prices, KERNEL_SECONDS },
                        &known->merging);
     }
     return p;
