@@ -63,10 +63,9 @@ to_memory(Emit *e, DType t, uint32_t lanes, CValue v)
         return arena_printf(e->a, "tn_short_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes),
                             v.s);
     const char *bits = emit_narrow(e, t, lanes, v.s);
-    DType memory = dtype_info[t].bytes == 2 ? DT_U16 : DT_U8;
-    return lanes == 1 ? arena_printf(e->a, "(%s)%s", dtype_info[memory].ctype, bits)
+    return lanes == 1 ? arena_printf(e->a, "(uint8_t)%s", bits)
                       : arena_printf(e->a, "__builtin_convertvector(%s, %s)", bits,
-                                     emit_ctype(e, memory, lanes, 0));
+                                     emit_ctype(e, DT_U8, lanes, 0));
 }
 
 static void

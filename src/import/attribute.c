@@ -352,7 +352,10 @@ get_choice(Call *k, const char *name, const char *choices, uint32_t *which)
     for (*which = 0; *s; ++*which, s += strcspn(s, " "), s += strspn(s, " "))
         if (!*is || (strlen(is) == strcspn(s, " ") && !strncasecmp(s, is, strlen(is))))
             return true;
-    return call_wrong(k, "attribute \"%s\" is \"%s\"; it may be: %s", name, is, choices);
+    Text list = { .arena = k->arena };
+    for (s = choices; *s; s++)
+        text_add(&list, *s == ' ' ? ", " : (char[]){ *s, 0 });
+    return call_wrong(k, "attribute \"%s\" is \"%s\"; these exist: %s", name, is, text_str(&list));
 }
 
 bool

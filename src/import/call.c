@@ -95,30 +95,6 @@ call_floats(Call *k, const char *name, uint32_t n, const double *v)
     return call_list(k, name, DT_F32, n, narrow);
 }
 
-/* A rank-0 constant with the element type of value `like`. */
-ValueId
-scalar_const(Call *k, const char *name, ValueId like, double v)
-{
-    DType t = k->m->g->value.at[like].type->dtype;
-    Model *m = k->m;
-    union {
-        float f;
-        double d;
-        uint64_t bits;
-    } u = { .bits = 0 };
-
-    if (t == DT_F64)
-        u.d = v;
-    else
-        u.f = (float)v;
-    ValueId made = graph_const(m->g, name, type_new(k->c, t == DT_F64 ? t : DT_F32, 0, NULL),
-                               arena_copy(m->arena, &u, sizeof u));
-    if (t == DT_F32 || t == DT_F64)
-        return made;
-    Attr to = { .name = sym(k->c, "to"), .kind = ATTR_STRING, .s = dtype_info[t].name };
-    return call_op(k, OP_cast, 1, &to, 1, &made, name);
-}
-
 /* ---- operators ------------------------------------------------------------------------------- */
 
 OpNode
@@ -139,19 +115,6 @@ call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, cons
         if (!in[i])
             return 0;
     OpNode call = call_node(k, op, nattr, attr, nin, in);
-    return graph_infer_op(k->m->g, &call, 1, &name, &out) ? out : 0;
-}
-
-/* An operator with inputs that may be absent (0); trailing ones are dropped. */
-ValueId
-call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t n, const ValueId *x)
-{
-    const char *name = output_name(k);
-    ValueId out;
-
-    while (n && !x[n - 1])
-        n--;
-    OpNode call = call_node(k, op, nattr, attr, n, x);
     return graph_infer_op(k->m->g, &call, 1, &name, &out) ? out : 0;
 }
 
@@ -185,29 +148,26 @@ call_moved(Call *k, ValueId x, int64_t from, int64_t to)
 ValueId
 call_cast(Call *k, ValueId v, DType t)
 {
-    Attr to = { .name = sym(k->c, "to"), .kind = ATTR_STRING, .s = sym(k->c, dtype_info[t].name) };
-    if (!v || value_type(k, v)->dtype == t)
-        return v;
-    return call_op(k, OP_cast, 1, &to, 1, &v, "cast");
+    return v && value_type(k, v)->dtype != t
+               ? value_of_text(k, "v", &v, "%s(v)", dtype_info[t].name)
+               : v;
 }
 
 /* Numbers as strings, through f32, f64, i64 or u64; strings as numbers, first as f64 or i64. */
 ValueId
 call_text_cast(Call *k, ValueId v, DType t)
 {
-    DType from = v ? value_type(k, v)->dtype : DT_NONE, by = t == DT_STR ? from : t;
+    const DType from = v ? value_type(k, v)->dtype : DT_NONE;
 
     if (!v)
         return 0;
-    by = dtype_is_float(by)            ? (t != DT_STR || by == DT_F64 ? DT_F64 : DT_F32)
-         : t == DT_STR && by == DT_U64 ? DT_U64
-                                       : DT_I64;
-    Attr to = { .name = sym(k->c, "to"), .kind = ATTR_STRING, .s = sym(k->c, dtype_info[by].name) };
-    v = call_cast(k, v, t == DT_STR ? by : from);
-    v = v ? call_op(k, t == DT_STR ? OP_number_string : OP_string_number, t == DT_STR ? 0 : 1, &to,
-                    1, &v, "text")
-          : 0;
-    return t == DT_STR ? v : call_cast(k, v, t);
+    if (t == DT_STR)
+        return value_of_text(k, "v", &v, "number_string(%s(v))",
+                             !dtype_is_float(from) ? from == DT_U64 ? "u64" : "i64"
+                             : from == DT_F64      ? "f64"
+                                                   : "f32");
+    return value_of_text(k, "v", &v, "%s(string_number(v) {to = \"%s\"})", dtype_info[t].name,
+                         dtype_is_float(t) ? "f64" : "i64");
 }
 
 ValueId

@@ -26,8 +26,8 @@ typedef struct {
     bool done; /* the converter has set the outputs itself */
     /* for texts (compose.h): values by name; names of results in the graph; sizes; facts */
     Map name, shown, size, fact;
-    const char *results; /* names of outputs, in order */
-    bool failed;         /* a text did: reported */
+    const char *results, *inputs; /* names of outputs, in order; of inputs that a text changes */
+    bool failed;                  /* a text did: reported */
 } Call;
 
 /* A list in an attribute: of strings, i64, f32, or a tensor's type. n 0: it is absent or empty. */
@@ -58,11 +58,10 @@ bool get_choice(Call *k, const char *name, const char *choices, uint32_t *which)
 /* converts ONNX's number of an element type to its name */
 bool dtype_attr(Call *k, const char *name);
 
-/* Constants: a list of n elements, i64[n], and one number of the element type of `like`. */
+/* Constants: a list of n elements, and i64[n]. */
 ValueId call_list(Call *k, const char *name, DType t, uint32_t n, const void *data);
 ValueId call_ints(Call *k, const char *name, uint32_t n, const int64_t *v);
 ValueId call_floats(Call *k, const char *name, uint32_t n, const double *v); /* f32[n] */
-ValueId scalar_const(Call *k, const char *name, ValueId like, double v);
 void set_input(Call *k, uint32_t i, ValueId v);
 const char *output_name(Call *k);
 const Type *input_type(Call *k, uint32_t i); /* NULL if it is absent */
@@ -83,9 +82,6 @@ ValueId call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t n
 void call_bind(Call *k, uint32_t output, ValueId v);
 /* Adds an operator of k's inputs, whose results are the node's. */
 bool call_outputs(Call *k, OpKind op, uint32_t nattr, const Attr *attr);
-/* The same with inputs that may be absent (0); trailing ones are dropped. */
-ValueId call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
-                  const ValueId *in);
 ValueId call_concat(Call *k, uint32_t n, const ValueId *v); /* along axis 0 */
 /* x with axis `from` moved to position `to`; -1 is the last. x itself if it has no such axes. */
 ValueId call_moved(Call *k, ValueId x, int64_t from, int64_t to);

@@ -77,45 +77,51 @@ read_size(Call *k, Parse *p, Sym *open)
     return *open ? NULL : sum;
 }
 
+/* Dimension d of input i at the cursor: its size, which gets a name if it has none. */
 static bool
-needs(Call *k, const char *name, const Type *t, const char *dims)
+has_size(Call *k, uint32_t i, const char *name, uint32_t d, Parse *p)
 {
-    return call_wrong(k, "%s is %s; [%.*s] is needed", name, type_str(k->c, t),
-                      (int)strcspn(dims, "]"), dims);
+    const char *why = arena_printf(k->c->arena, "%s: dimension %u of %s", k->origin, d, name);
+    const Type *t = input_type(k, i);
+    const bool known = parse_accept(p, "#");
+    Sym open = NULL;
+    const Expr *is = t->dim[d], *size = read_size(k, p, &open);
+
+    if (open)
+        call_size(k, open, is);
+    if (known && !expr_const(is, NULL))
+        return call_refuse(k,
+                           "dimension %u of input %u (%s), %s, has to be known when it is compiled",
+                           d, i, name, type_str(k->c, t));
+    return !size || model_require(k->m, is, size, why) ||
+           call_wrong(k, "dimension %u of input %u (%s) is %s, not %s", d, i, name,
+                      expr_str(k->c, is), expr_str(k->c, size));
 }
 
-/* Has the input these dimensions? Runs check what is not known. */
+/* Has input i these dimensions? Runs check what is not known. */
 static bool
-has_dims(Call *k, const char *name, const Type *t, const char *dims)
+has_dims(Call *k, uint32_t i, const char *name, const char *dims)
 {
-    Ctx *c = k->c;
-    Parse p = parse_begin(c, name, (Bytes){ (const uint8_t *)dims, strcspn(dims, "]") });
+    const Type *t = input_type(k, i);
+    Parse p = parse_begin(k->c, name, (Bytes){ (const uint8_t *)dims, strcspn(dims, "]") });
+    Text said = { .arena = k->arena };
     uint32_t d = 0;
 
-    for (; !parse_end(&p); d++) {
-        Sym open = NULL;
+    for (; !parse_end(&p) && d < t->rank; d++) {
         if (d)
             parse_expect(&p, ",");
         if (parse_accept(&p, "..."))
             return true;
-        if (d == t->rank)
-            return needs(k, name, t, dims);
-        if (parse_accept(&p, "_"))
-            continue;
-        const bool known = parse_accept(&p, "#");
-        const Expr *is = t->dim[d], *size = read_size(k, &p, &open);
-        if (open)
-            call_size(k, open, is);
-        if (known && !expr_const(is, NULL))
-            return call_refuse(k, "dimension %u of %s, %s, has to be known when it is compiled", d,
-                               name, type_str(c, t));
-        if (size &&
-            !model_require(k->m, is, size,
-                           arena_printf(c->arena, "%s: dimension %u of %s", k->origin, d, name)))
-            return call_wrong(k, "dimension %u of %s is %s, not %s", d, name, expr_str(c, is),
-                              expr_str(c, size));
+        if (!parse_accept(&p, "_") && !has_size(k, i, name, d, &p))
+            return false;
     }
-    return d == t->rank || needs(k, name, t, dims);
+    if (d == t->rank && (parse_end(&p) || (parse_accept(&p, ","), parse_accept(&p, "..."))))
+        return true;
+    for (; *dims != ']'; dims++)
+        if (*dims != '#')
+            text_bytes(&said, dims, 1);
+    return call_wrong(k, "input %u (%s) is %s; [%s] is needed", i, name, type_str(k->c, t),
+                      text_str(&said));
 }
 
 void
@@ -134,13 +140,12 @@ call_name_list(Call *k, const char *name, AttrList l)
 bool
 call_names(Call *k, const char *names)
 {
+    const char *all = names, *dims;
     bool needed = true;
     uint32_t i = 0, o = 0;
-    const char *dims;
     Sym word;
 
     k->name = k->shown = (Map){ .arena = k->arena };
-    k->results = NULL;
     map_put(&k->name, MAP_PTR(sym(k->c, "absent")), 0);
     for (; (word = next_word(k->c, &names, &dims)) && strcmp(word, "->"); i++) {
         const ValueId v = call_in(k, i);
@@ -155,14 +160,13 @@ call_names(Call *k, const char *names)
                 return call_refuse(k, "input %u (%s) is not supported; export the model without it",
                                    i, word + 1);
         } else {
-            if ((needed && !need_input(k, i)) ||
-                (dims && v && !has_dims(k, word, value_type(k, v), dims)))
+            if ((needed && !need_input(k, i)) || (dims && v && !has_dims(k, i, word, dims)))
                 return false;
             call_name(k, word + (*word == '*'), *word == '*' ? call_int_list(k, v) : v);
         }
     }
-    if (word)
-        k->results = names;
+    k->inputs = word ? NULL : all;
+    k->results = word ? names : NULL;
     for (; word && (word = next_word(k->c, &names, &dims)); o++)
         if (o < k->proto->n_output && *k->proto->output[o])
             map_put(&k->shown, MAP_PTR(word), MAP_PTR(sym(k->c, k->proto->output[o])));
@@ -174,7 +178,9 @@ call_names(Call *k, const char *names)
 void
 call_number(Call *k, const char *name, int64_t v)
 {
-    call_fact(k, name, arena_printf(k->arena, "%" PRId64, v));
+    static const char digit[][2] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
+
+    call_fact(k, name, v >= 0 && v < 10 ? digit[v] : arena_printf(k->arena, "%" PRId64, v));
 }
 
 void
@@ -232,8 +238,9 @@ with_facts(Call *k, const char *text)
     Text t = { .arena = k->arena };
 
     for (const char *at; (at = strchr(text, '$'));) {
-        const size_t n =
-            strspn(at + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+        size_t n = 0;
+        while (isalnum((unsigned char)at[1 + n]) || at[1 + n] == '_')
+            n++;
         const char *fact = fact_of(k, sym_n(k->c, at + 1, n)), *end = at + 1 + n;
         const bool negated = at > text && at[-1] == '!' && *end == '?';
         text_bytes(&t, text, (size_t)(at - text) - negated);
@@ -246,7 +253,7 @@ with_facts(Call *k, const char *text)
         }
         const size_t m = *end != ':'     ? 0
                          : end[1] == '[' ? strcspn(end, "]") + 1
-                                         : 1 + strcspn(end + 1, " ,)}\n");
+                                         : 1 + strcspn(end + 1, " ,)]}\n");
         if (!fact && !m)
             return (
                 call_wrong(k, "%s needs the attribute \"%.*s\"", k->proto->op_type, (int)n, at + 1),
@@ -267,8 +274,11 @@ run(Call *k, Map *name, const Map *shown, ValueId *last, const char *text)
 {
     const char *like = k->proto->n_output ? k->proto->output[0] : "";
 
+    *last = 0;
     if (strchr(text, '$') && !(text = with_facts(k, text)))
         return false;
+    if (!text[strspn(text, "\n")])
+        return true;
     Statements s = { .g = k->m->g,
                      .loc = k->loc,
                      .origin = k->origin,
@@ -332,11 +342,18 @@ call_name(Call *k, const char *name, ValueId v)
 void
 call_finish(Call *k)
 {
-    const char *names = k->results;
-    const char *dims;
+    const char *names = k->results, *inputs = k->inputs, *dims;
     uint32_t o = 0;
     Sym word;
 
+    for (uint32_t i = 0; inputs && (word = next_word(k->c, &inputs, &dims));)
+        if (*word != '?') {
+            ValueId v = call_value(k, word + (*word == '*'));
+            if (v || i < k->in.n)
+                set_input(k, i, v);
+            i++;
+        }
+    k->inputs = NULL;
     if (k->done || !names)
         return;
     k->done = true;

@@ -18,6 +18,7 @@
 #include "import/call.h"
 
 /* Names for texts of this node: its inputs in order, then results: "x scale ? bias -> y mean".
+ * Without an arrow the node stays what it is, with the names' values as its inputs.
  * Inputs before `?` are required, `!name` has to be absent. `w[n, 3*n, _]` must have such
  * dimensions: a name is a size from where it first stands alone, `#n` has to be known, `_` is any,
  * and `...` any number of them. `*list` is integers of rank 0 or 1 as i64[n]. `@list` is no input, but a

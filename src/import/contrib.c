@@ -36,6 +36,7 @@ convert_skip_norm(Call *k)
 {
     const bool rms = k->op == OP_rms_norm;
 
+    call_number(k, "rms", rms);
     call_number(k, "zeros", rms && k->nout > 1);
     call_fact(k, "results",
               k->nout < 2   ? "y"
@@ -45,11 +46,11 @@ convert_skip_norm(Call *k)
     return call_says(k,
                      rms ? "x skip scale ? extra -> y mean deviation sum"
                          : "x skip scale ? bias extra -> y mean deviation sum",
+                     "$rms? bias = absent\n"
                      "sum = x + skip\n"
                      "extra? sum = sum + extra\n"
-                     "$results = self(sum, scale%s) {*}\n"
-                     "$zeros? mean = expand(like(0, deviation), shape(deviation))",
-                     rms ? "" : ", bias");
+                     "$results = self(sum, scale, bias) {*}\n"
+                     "$zeros? mean = expand(like(0, deviation), shape(deviation))");
 }
 
 /* Adds a row each of two or three tables and normalises; the number of tokens of each sequence by

@@ -73,25 +73,25 @@ control_names(Call *k, bool *skip)
     for (size_t a = 0; a < k->proto->n_attribute; a++)
         if (k->proto->attribute[a]->g)
             collect_names(&names, NULL, k->proto->attribute[a]->g);
-    for (uint32_t i = 0, n = k->captured.n; i < n; i++) {
-        Sym name = k->captured.at[i];
-        if (!map_get(&k->m->value, MAP_PTR(name), &v))
+    const Sym *name = k->captured.at;
+    const uint32_t n = k->captured.n;
+    k->captured = (__typeof__(k->captured)){ 0 };
+    for (uint32_t i = 0; i < n; i++) {
+        if (!map_get(&k->m->value, MAP_PTR(name[i]), &v))
             return call_wrong(
                 k, "\"%s\", which a graph inside reads, is made by no node, input or initializer",
-                name);
+                name[i]);
         *skip |= v == 0;
-        if (!sequence_is(v))
-            continue;
-        VEC_PUSH(k->arena, &k->captured_mark, ((__typeof__(*k->captured_mark.at)){ name, v }));
-        k->captured.at[i] = NULL;
-        for (int part = 0; sequence_has_rank(v) && part < 2; part++)
-            VEC_PUSH(k->arena, &k->captured, sequence_part(k->c, name, part));
+        if (sequence_is(v))
+            VEC_PUSH(k->arena, &k->captured_mark,
+                     ((__typeof__(*k->captured_mark.at)){ name[i], v }));
+        else
+            VEC_PUSH(k->arena, &k->captured, name[i]);
     }
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < k->captured.n; i++)
-        if (k->captured.at[i])
-            k->captured.at[kept++] = k->captured.at[i];
-    k->captured.n = kept;
+    for (uint32_t i = 0; i < k->captured_mark.n; i++)
+        for (int part = 0; part < (sequence_has_rank(k->captured_mark.at[i].mark) ? 2 : 0); part++)
+            VEC_PUSH(k->arena, &k->captured,
+                     sequence_part(k->c, k->captured_mark.at[i].name, part));
     return !*skip;
 }
 
@@ -215,12 +215,11 @@ inside_hand_in(InnerGraph *in, const char *name, ValueId v, ValueList *args)
 bool
 inside_captured(InnerGraph *in, ValueList *args)
 {
+    uint64_t v = 0;
+
     for (uint32_t i = 0; i < in->k->captured.n; i++) {
-        Map inner = in->k->m->value;
-        in->k->m->value = in->around.value;
-        ValueId v = inside_outer(in->k, in->k->captured.at[i]);
-        in->k->m->value = inner;
-        if (!inside_hand_in(in, in->k->captured.at[i], v, args))
+        map_get(&in->around.value, MAP_PTR(in->k->captured.at[i]), &v);
+        if (!inside_hand_in(in, in->k->captured.at[i], (ValueId)v, args))
             return false;
     }
     for (uint32_t i = 0; i < in->k->captured_mark.n; i++)

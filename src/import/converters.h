@@ -113,6 +113,8 @@ ValueId regex_program(Call *k, const char *pattern); /* 0, reported (regex.c) */
 
 /* Sequences: their marks in the table of names, and the names of their two tensors. (sequence.c) */
 bool sequence_is(uint64_t entry);
+/* The entry of input i in the table of names; 0: it is absent. */
+uint64_t sequence_entry(const Call *k, uint32_t i);
 bool sequence_has_rank(uint64_t mark);
 bool sequence_same_rank(uint64_t a, uint64_t b);
 bool map_input(Model *m, const OnnxValueInfo *v, bool *is); /* (map.c) */
@@ -155,7 +157,7 @@ ValueId call_softmax(Call *k, ValueId x, int64_t opset);
 
 /* ONNX's own operators. (opsets.c) */
 Convert convert_pair, convert_compare, convert_prelu, convert_constant, convert_cast,
-    convert_cast_like, convert_clip, convert_axes_real, convert_split, convert_pad, convert_resize,
+    convert_cast_like, convert_axes_real, convert_split, convert_pad, convert_resize,
     convert_softmax, convert_gelu, convert_mod, convert_shift, convert_batch_norm, convert_shrink,
     convert_det, convert_rms_norm, convert_group_norm, convert_dropout, convert_quantize,
     convert_roi_align, convert_dft, convert_attention;

@@ -169,6 +169,10 @@ cached_rows(Cached *a, const char *names)
     const int64_t wide = call_known(k, "wide"),
                   per = call_in(k, KEY) ? a->heads : a->heads + 2 * a->shared;
     a->size = wide / per;
+    if (a->heads % a->shared)
+        return call_wrong(
+            k, "%" PRId64 " heads of queries are no multiple of the %" PRId64 " heads of keys",
+            a->heads, a->shared);
     if (wide % per)
         return call_wrong(k, "the query has %" PRId64 " columns for %" PRId64 " heads", wide, per);
     call_size(k, "shared", expr_int(k->c, a->shared));

@@ -15,6 +15,11 @@
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
+/* Of an input or output of a Scan: the axis of its slices, and whether they begin at its end. */
+typedef struct {
+    int64_t axis, reversed;
+} ScanSide;
+
 typedef struct {
     Call *k;
     const OnnxGraph *from;
@@ -29,8 +34,7 @@ typedef struct {
     /* Scan: each iteration takes one slice of each, along an axis; reversed ones from the end. */
     uint32_t nslice;
     const ValueId *slice;
-    const int64_t *axis;
-    const int64_t *reversed;
+    const ScanSide *side;
     bool *free; /* [ncarried * TN_MAX_RANK]: dimensions that change */
     InnerGraph in;
     VEC(bool) changes; /* of in.bind: symbols of dimensions that change */
@@ -54,14 +58,14 @@ one_input(LoopRead *l, const char *name, DType t, uint32_t rank)
 }
 
 static bool
-carried_inputs(LoopRead *l, uint32_t first)
+carried_inputs(LoopRead *l)
 {
     Model *m = l->k->m;
     const Expr *dim[TN_MAX_RANK];
 
     for (uint32_t i = 0; i < l->nmark; i++)
         if (l->mark[i])
-            map_put(&m->value, MAP_PTR(sym(m->c, l->from->input[first + i]->name)), l->mark[i]);
+            map_put(&m->value, MAP_PTR(sym(m->c, l->from->input[2 + i]->name)), l->mark[i]);
 
     for (uint32_t i = 0; i < l->ncarried; i++) {
         const char *name = l->name[i];
@@ -98,10 +102,10 @@ slice_input(LoopRead *l, uint32_t i, ValueId iteration)
         return false;
     const char *end = arena_printf(
         m->arena, "i = squeeze(shape(x) {start = %" PRId64 ", end = %" PRId64 "}) - 1 - i\n",
-        l->axis[i], l->axis[i] + 1);
-    ValueId out =
-        value_of_text(l->k, "x i", VALUES(l->in.g->value.n - 1, iteration),
-                      "%sgather(x, i) {axis = %" PRId64 "}", l->reversed[i] ? end : "", l->axis[i]);
+        l->side[i].axis, l->side[i].axis + 1);
+    ValueId out = value_of_text(l->k, "x i", VALUES(l->in.g->value.n - 1, iteration),
+                                "%sgather(x, i) {axis = %" PRId64 "}",
+                                l->side[i].reversed ? end : "", l->side[i].axis);
     if (out)
         graph_name(l->in.g, out, *name ? name : "slice");
     return out && model_define(m, name, out, l->k->loc);
@@ -130,7 +134,6 @@ read_loop_body(LoopRead *l)
 {
     Model *m = l->k->m;
     bool scan = l->nslice != 0;
-    uint32_t first = scan ? 0 : 2;
 
     l->args.n = 0;
     l->changes.n = 0;
@@ -143,7 +146,7 @@ read_loop_body(LoopRead *l)
                              scan ? 0 : declared_rank(l->from->input[1]));
     bool ok = scan || (model_define(m, l->from->input[0]->name, iteration, l->k->loc) &&
                        model_define(m, l->from->input[1]->name, cond, l->k->loc));
-    ok = ok && carried_inputs(l, first);
+    ok = ok && carried_inputs(l);
     for (uint32_t i = 0; ok && i < l->nslice; i++)
         ok = slice_input(l, i, iteration);
     if (ok && scan)
@@ -186,36 +189,29 @@ compare_carried(LoopRead *l, bool *again)
 }
 
 /* Initial values; the two tensors of a sequence, if it has any yet. */
-static bool
-expand_carried(LoopRead *l, uint32_t first_in, uint32_t first)
+static void
+expand_carried(LoopRead *l)
 {
     Model *m = l->k->m;
 
     l->ncarried = 0;
     for (uint32_t i = 0; i < l->nmark; i++) {
-        Sym outer = sym(m->c, l->k->proto->input[first_in + i]),
-            inner = sym(m->c, l->from->input[first + i]->name);
-        uint64_t v = 0;
-        map_get(&m->value, MAP_PTR(outer), &v);
+        const uint64_t v = sequence_entry(l->k, 2 + i);
+        Sym outer = sym(m->c, l->k->proto->input[2 + i]),
+            inner = sym(m->c, l->from->input[2 + i]->name);
         l->mark[i] = sequence_is(v) ? v : 0;
-        for (int part = 0; l->mark[i] && sequence_has_rank(v) && part < 2; part++) {
-            uint64_t tensor = 0;
-            map_get(&m->value, MAP_PTR(sequence_part(m->c, outer, part)), &tensor);
-            l->name[l->ncarried] = sequence_part(m->c, inner, part);
-            l->carried[l->ncarried++] = (ValueId)tensor;
+        for (int part = 0; part < (!l->mark[i] ? 1 : sequence_has_rank(v) ? 2 : 0); part++) {
+            l->name[l->ncarried] = l->mark[i] ? sequence_part(m->c, inner, part) : inner;
+            l->carried[l->ncarried++] =
+                inside_outer(l->k, l->mark[i] ? sequence_part(m->c, outer, part) : outer);
         }
-        if (l->mark[i])
-            continue;
-        l->name[l->ncarried] = inner;
-        l->carried[l->ncarried++] = (ValueId)v;
     }
-    return true;
 }
 
 /* A sequence that begins empty, or with unknown rank, gets the rank of the first iteration; *again
  * if one was found. */
 static bool
-settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
+settle_sequences(LoopRead *l, bool *again)
 {
     Model *m = l->k->m;
 
@@ -230,7 +226,7 @@ settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
         if (!sequence_has_rank(now))
             return call_refuse(
                 l->k, "a carried sequence never has an item; Tenon does not know its rank");
-        if (!sequence_settle(l->k, sym(m->c, l->k->proto->input[first_in + i]), now))
+        if (!sequence_settle(l->k, sym(m->c, l->k->proto->input[2 + i]), now))
             return false;
         *again = true;
     }
@@ -251,10 +247,10 @@ read_until_stable(LoopRead *l)
         bool settled = false, ok = read_loop_body(l);
         if (!ok && (!first || !l->ncarried))
             return false;
-        if (ok && !l->nslice && !settle_sequences(l, 2, &settled))
+        if (ok && !l->nslice && !settle_sequences(l, &settled))
             return false;
         if (settled) {
-            expand_carried(l, 2, 2);
+            expand_carried(l);
             continue;
         }
         if (ok && !compare_carried(l, &again))
@@ -419,7 +415,7 @@ loop_read(Call *k)
     l.name = NEW_ARRAY(m->arena, Sym, 2 * l.nmark + 1);
     l.mark = NEW_ARRAY(m->arena, uint64_t, l.nmark + 1);
     l.free = NEW_ARRAY(m->arena, bool, 2 * l.nmark * TN_MAX_RANK + 1);
-    expand_carried(&l, 2, 2);
+    expand_carried(&l);
     const uint32_t said = m->c->diags.list.n;
     const DiagClass worst = m->c->diags.worst;
     if (read_until_stable(&l))
@@ -433,16 +429,24 @@ loop_read(Call *k)
 
 /* ---- Scan ------------------------------------------------------------------------------------ */
 
-static bool
-ints_attr(Call *k, const char *name, uint32_t n, int64_t *out)
+/* From attributes scan_WHAT_axes and scan_WHAT_directions. NULL, reported: not n of them. */
+static ScanSide *
+read_sides(Call *k, const char *what, uint32_t n)
 {
-    const OnnxAttribute *a = node_attribute(k->proto, name);
+    static const char *const of[] = { "axes", "directions" };
+    ScanSide *side = NEW_ARRAY(k->arena, ScanSide, n + 1);
 
-    if (a && a->n_ints != n)
-        return call_wrong(k, "attribute \"%s\" has %zu entries, %u are needed", name, a->n_ints, n);
-    for (uint32_t i = 0; i < n; i++)
-        out[i] = a ? a->ints[i] : 0;
-    return true;
+    for (int d = 0; d < 2; d++) {
+        const char *name = arena_printf(k->arena, "scan_%s_%s", what, of[d]);
+        const OnnxAttribute *a = node_attribute(k->proto, name);
+        if (a && a->n_ints != n)
+            return (call_wrong(k, "attribute \"%s\" has %zu entries, %u are needed", name,
+                               a->n_ints, n),
+                    NULL);
+        for (uint32_t i = 0; a && i < n; i++)
+            *(d ? &side[i].reversed : &side[i].axis) = a->ints[i];
+    }
+    return side;
 }
 
 static bool
@@ -503,30 +507,23 @@ loop_read_scan(Call *k)
         l.name[i] = sym(m->c, l.from->input[i]->name);
     l.slice = k->in.at + l.ncarried;
     l.free = NEW_ARRAY(m->arena, bool, l.ncarried *TN_MAX_RANK + 1);
-    int64_t *axis = NEW_ARRAY(m->arena, int64_t, l.nslice),
-            *reversed = NEW_ARRAY(m->arena, int64_t, l.nslice);
-    int64_t *out_axis = NEW_ARRAY(m->arena, int64_t, l.nstacked + 1),
-            *out_reversed = NEW_ARRAY(m->arena, int64_t, l.nstacked + 1);
-    if (!ints_attr(k, "scan_input_axes", l.nslice, axis) ||
-        !ints_attr(k, "scan_input_directions", l.nslice, reversed) ||
-        !ints_attr(k, "scan_output_axes", l.nstacked, out_axis) ||
-        !ints_attr(k, "scan_output_directions", l.nstacked, out_reversed))
+    ScanSide *in = read_sides(k, "input", l.nslice), *out = read_sides(k, "output", l.nstacked);
+    if (!in || !out)
         return false;
     for (uint32_t i = 0; i < l.nslice; i++)
-        if (!wrap_axis(k, &axis[i], m->g->value.at[l.slice[i]].type->rank))
+        if (!wrap_axis(k, &in[i].axis, m->g->value.at[l.slice[i]].type->rank))
             return false;
-    l.axis = axis;
-    l.reversed = reversed;
+    l.side = in;
     l.trips =
         value_of_text(k, "x", &l.slice[0], "shape(x) {start = %" PRId64 ", end = %" PRId64 "}",
-                      axis[0], axis[0] + 1);
+                      in[0].axis, in[0].axis + 1);
     l.known_turns = known_number(m, l.trips);
     if (!l.trips || !read_until_stable(&l) || !finish_loop(&l))
         return false;
     for (uint32_t i = 0; i < l.nstacked; i++)
         if (l.ncarried + i < k->proto->n_output && *k->proto->output[l.ncarried + i] &&
-            (out_axis[i] || out_reversed[i]) &&
-            !arrange(k, l.ncarried + i, out_axis[i], out_reversed[i] != 0))
+            (out[i].axis || out[i].reversed) &&
+            !arrange(k, l.ncarried + i, out[i].axis, out[i].reversed != 0))
             return false;
     return true;
 }

@@ -37,6 +37,7 @@ typedef struct {
     Map value;
     Map mapped; /* Sym of a path -> Bytes of the file beside the model */
     Map row;    /* Sym of an operator -> its row (ops.c) */
+    Map ranked; /* a graph -> what is known of ranks in it (lengths.c) */
     /* Sym of an input -> the branch that reads it; names of sizes that differ between branches
      * (branch.c) */
     Map branch, divided;
@@ -60,12 +61,18 @@ const char *sparse_name(const OnnxSparseTensor *t);
 /* ONNX's name of an element type: "float", "string", "99". */
 const char *onnx_type_name(Arena *a, int type);
 
+/* Reports about the file; false. (onnx.c) */
+bool model_report(const Model *m, DiagClass class, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Gives a name its value. Errors: it has one already. (onnx.c) */
 bool model_define(Model *m, const char *name, ValueId v, Loc loc);
 /* Are a and b equal? If it is unknown, runs check it, with the message `why`. False: they differ.
  * (onnx.c) */
 bool model_require(Model *m, const Expr *a, const Expr *b, const char *why);
 bool model_require_said(Model *m, Constraint needed);
+/* The inputs of the model's graph, as inputs of m->g; the initializers of m->from. (input.c) */
+bool input_read(Model *m, const ImportOptions *o);
+bool input_defaults(Model *m);
 /* Reads m->from, whose inputs are defined: its initializers and nodes, into m->g; then its
  * outputs; `mark`, or NULL: those that are sequences. */
 bool model_body(Model *m, ValueList *output, uint64_t *mark);
@@ -78,7 +85,7 @@ bool model_continuation(Model *m, const uint32_t *order, size_t n);
 const OnnxTensorType *tensor_type(const OnnxType *t);
 const OnnxShape *declared_shape(const OnnxValueInfo *v);
 
-/* The name of a dimension if it stands for one size everywhere; otherwise NULL. (onnx.c) */
+/* The name of a dimension if it stands for one size everywhere; otherwise NULL. (input.c) */
 const char *shared_dim_name(const OnnxDimension *dim);
 /* Finds the branch that reads each input of m->from, and the size that its dimensions have there.
  * (branch.c) */

@@ -50,7 +50,9 @@ static const OpRow rows[] = {
     { "Softsign", OP_softsign, 0 },
     { "Shrink", OP_shrink, convert_shrink },
     { "PRelu", OP_prelu, convert_prelu },
-    { "Clip", OP_clip, convert_clip, "n12", "-min -max" },
+    { "Clip", OP_clip, 0, "n12", "-min -max", "x ? low high",
+      "$min? low = like($min, x)\n"
+      "$max? high = like($max, x)" },
     { "Add", OP_add, convert_pair, 0, "-axis -broadcast" },
     { "Sub", OP_sub, convert_pair, 0, "-axis -broadcast" },
     { "Mul", OP_mul, convert_pair, 0, "-axis -broadcast" },
@@ -263,7 +265,7 @@ call_convert(Call *k, const OpRow *row)
     if (!read_attributes(k) || !attributes_changed(k, row))
         return false;
     if ((row->convert && !row->convert(k)) ||
-        (row->text && !call_says(k, row->names, "%s", row->text)))
+        (row->text && !(call_names(k, row->names) && call_run(k, row->text))))
         return false;
     call_finish(k);
     return k->done || attributes_are_known(k, row);

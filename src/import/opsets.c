@@ -143,20 +143,6 @@ convert_cast_like(Call *k)
     return cast_text(k);
 }
 
-bool
-convert_clip(Call *k)
-{
-    const Attr *lo = call_attr(k, "min"), *hi = call_attr(k, "max");
-
-    if (!need_input(k, 0))
-        return false;
-    if (lo)
-        set_input(k, 1, scalar_const(k, "min", k->in.at[0], lo->f));
-    if (hi)
-        set_input(k, 2, scalar_const(k, "max", k->in.at[0], hi->f));
-    return true;
-}
-
 /* Roots and logarithms of sums of integers: computed in f64, and truncated to integers. */
 bool
 convert_axes_real(Call *k)
@@ -200,16 +186,15 @@ convert_split(Call *k)
     return uneven && k->in.n == 1 && need_input(k, 0) ? split_rounded_up(k) : true;
 }
 
+/* Before opset 11 the value is an attribute. */
 bool
 convert_pad(Call *k)
 {
     const Attr *value = call_attr(k, "value");
 
-    if (!need_input(k, 0))
-        return false;
-    if (value && value->kind == ATTR_FLOAT && k->m->opset < 11 && value->f != 0)
-        set_input(k, 2, scalar_const(k, "value", k->in.at[0], value->f));
-    return true;
+    call_number(k, "filled",
+                value && value->kind == ATTR_FLOAT && k->m->opset < 11 && value->f != 0);
+    return call_names(k, "x ? pads value axes") && call_text(k, "$filled? value = like($value, x)");
 }
 
 /* Weighted sums of integers are computed in floats, and rounded to the nearest integer of the
@@ -356,18 +341,14 @@ convert_rms_norm(Call *k)
 bool
 convert_group_norm(Call *k)
 {
-    if (k->m->opset >= 21)
-        return true;
-    if (!call_names(k, "x[_, _, ...] scale[_] bias[_]"))
-        return false;
-    for (uint32_t i = 1; i < 3; i++) {
-        call_name(k, "v", k->in.at[i]);
-        if (!call_text(k, "n = shape(x)[1] / $num_groups\n"
-                          "v = reshape(expand(unsqueeze(v, [1]), [$num_groups, n]), [-1])"))
-            return false;
-        k->in.at[i] = call_value(k, "v");
-    }
-    return true;
+    return k->m->opset >= 21 ||
+           (call_names(k, "x[_, _, ...] scale[_] bias[_]") &&
+            call_text(k, "n = shape(x)[1] / $num_groups\n"
+                         "scale = expand(unsqueeze(scale, [1]), [$num_groups, n])\n"
+                         "scale = reshape(scale, [-1])\n"
+                         "n = shape(x)[1] / $num_groups\n"
+                         "bias = expand(unsqueeze(bias, [1]), [$num_groups, n])\n"
+                         "bias = reshape(bias, [-1])"));
 }
 
 bool
@@ -454,11 +435,8 @@ convert_roi_align(Call *k)
 bool
 convert_dft(Call *k)
 {
-    int64_t axis = get_int(k, "axis", 1);
-
-    if (k->m->opset < 20)
-        set_input(k, 2, call_ints(k, "axis", 1, &axis));
-    return true;
+    return k->m->opset >= 20 ||
+           (call_names(k, "x ? length axis") && call_text(k, "axis = [$axis:1]"));
 }
 
 /* If one of queries, keys and values is f64, all are converted; each result has the type of its

@@ -10,18 +10,20 @@
 /* ---- operators ------------------------------------------------------------------------------- */
 
 /* Integer contractions; bias: integers on the scale of the sums, or 0. */
-/* The sums of a convolution, with a bias on their scale if there is one. */
+/* The sums of a convolution with these attributes, with a bias on their scale if there is one. */
 static ValueId
 conv_sums(Call *k, Attrs attrs, ValueId x, ValueId w, ValueId x_zero, ValueId w_zero, ValueId bias)
 {
-    const ValueId v[] = { x, w, x_zero, w_zero };
-    ValueId sums = x ? call_some(k, OP_conv_integer, attrs.n, attrs.at, 4, v) : 0;
-    static const int64_t behind[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    static const int64_t behind[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
+    const uint32_t rank = x ? value_type(k, x)->rank : 2;
+    Call with = *k;
 
-    return sums && bias
-               ? value_of_text(k, "sums bias", VALUES(sums, bias), "sums + unsqueeze(bias, %s)",
-                               ints_text(k, value_type(k, sums)->rank - 2u, behind))
-               : sums;
+    with.attr.at = (Attr *)attrs.at;
+    with.attr.n = attrs.n;
+    return value_of_text(&with, "x w x_zero w_zero bias", VALUES(x, w, x_zero, w_zero, bias),
+                         "sums = conv_integer(x, w, x_zero, w_zero) {*}\n"
+                         "bias? sums = sums + unsqueeze(bias, %s)",
+                         ints_text(k, rank < 2 ? 0 : rank - 2, behind));
 }
 
 static ValueId

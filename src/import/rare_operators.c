@@ -64,44 +64,36 @@ convert_crop(Call *k)
 /* ---- ONNX Runtime's -------------------------------------------------------------------------- */
 
 /* One number, of rank 0 or 1, as rank 0. */
-static ValueId
-one_number(Call *k, ValueId v)
+static void
+one_number(Call *k, const char *name)
 {
-    return v && value_type(k, v)->rank ? value_of_text(k, "v", &v, "reshape(v, [])") : v;
+    const Type *t = value_type(k, call_value(k, name));
+
+    if (t && t->rank)
+        call_text(k, "%s = reshape(%s, [])", name, name);
 }
 
 static bool
 convert_range(Call *k)
 {
-    if (!need_inputs(k, 2))
+    if (!call_names(k, "start limit ? delta") || !call_text(k, "!delta? delta = like(1, start)"))
         return false;
-    set_input(k, 2, call_in(k, 2) ? call_in(k, 2) : scalar_const(k, "one", call_in(k, 0), 1));
-    for (uint32_t i = 0; i < 3; i++)
-        if (!(k->in.at[i] = one_number(k, call_in(k, i))))
-            return false;
-    return true;
-}
-
-static bool
-convert_expand_dims(Call *k)
-{
-    if (!need_inputs(k, 2))
-        return false;
-    k->in.at[1] = call_int_list(k, call_in(k, 1));
-    return k->in.at[1] != 0;
+    one_number(k, "start");
+    one_number(k, "limit");
+    one_number(k, "delta");
+    return !k->failed;
 }
 
 /* pads may be a row [1, 2*rank]. */
 static bool
 convert_pad_row(Call *k)
 {
-    if (!need_inputs(k, 2))
+    if (!call_names(k, "x pads ? value"))
         return false;
-    if (input_type(k, 1)->rank == 2)
-        k->in.at[1] = value_of_text(k, "pads", &k->in.at[1], "reshape(pads, [-1])");
-    if (call_in(k, 2))
-        k->in.at[2] = one_number(k, call_in(k, 2));
-    return k->in.at[1] != 0;
+    call_number(k, "row", input_type(k, 1)->rank == 2);
+    call_text(k, "$row? pads = reshape(pads, [-1])");
+    one_number(k, "value");
+    return !k->failed;
 }
 
 static bool
@@ -209,7 +201,7 @@ const OpRow minor_rows[] = {
     { "Crop", OP_NONE, convert_crop },
     { "DynamicSlice", OP_slice, 0 },
     { "com.microsoft.Range", OP_range, convert_range },
-    { "com.microsoft.ExpandDims", OP_unsqueeze, convert_expand_dims, "i1" },
+    { "com.microsoft.ExpandDims", OP_unsqueeze, 0, "i1", .names = "x *axes", .text = "" },
     { "com.microsoft.Trilu", OP_trilu, 0, "i1" },
     { "com.microsoft.GatherND", OP_gather_nd, 0, "i1" },
     { "com.microsoft.Pad", OP_pad, convert_pad_row, "i1" },

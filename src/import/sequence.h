@@ -12,8 +12,6 @@ typedef struct {
 
 uint64_t sequence_mark(DType t, uint32_t rank);
 uint32_t sequence_rank(uint64_t mark);
-/* The entry of input i in the table of names; 0: it is absent. */
-uint64_t sequence_entry(const Call *k, uint32_t i);
 /* Input i, which is a sequence. Texts read `items` and `sizes`, and y is the node's result; also
  * `*name` of input 1. Errors: it is none, or empty without `may_be_empty`. */
 bool sequence_read(Call *k, uint32_t i, bool may_be_empty, Sequence *s);

@@ -67,12 +67,11 @@ convert_sparse_attention(Call *k)
                          "-> y present_k present_v"))
         return false;
     const int64_t layouts = call_known(k, "layouts"), blocks = call_known(k, "ends") - 1;
-    if (layouts < 1 || blocks < 1 || a.heads % layouts || a.heads % a.shared)
-        return call_wrong(
-            k,
-            "%" PRId64 " heads with block_row_indices of type %s, and %" PRId64
-            " heads of keys: they need a block, and heads that are a multiple of both",
-            a.heads, type_str(k->c, input_type(k, ROWS)), a.shared);
+    if (layouts < 1 || blocks < 1 || a.heads % layouts)
+        return call_wrong(k,
+                          "%" PRId64 " heads with block_row_indices of type %s: they need a block, "
+                          "and heads that are a multiple of the layouts",
+                          a.heads, type_str(k->c, input_type(k, ROWS)));
     call_number(k, "blocks", blocks);
     call_number(k, "most", blocks * get_int(k, "sparse_block_size", 0));
     call_text(k, "lengths = i64(lengths)\n"

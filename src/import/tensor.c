@@ -37,12 +37,25 @@ onnx_type_name(Arena *a, int type)
                                                                  : arena_printf(a, "%d", type);
 }
 
+/* Reports about the tensor, "NAME: …"; false. */
+static bool __attribute__((format(printf, 3, 4)))
+wrong(const TensorSource *s, DiagClass class, const char *format, ...)
+{
+    Text t = { .arena = s->a };
+    va_list args;
+
+    va_start(args, format);
+    text_vprintf(&t, format, args);
+    va_end(args);
+    return diag_error(&s->c->diags, class, s->loc, "%s: %s", s->what, text_str(&t));
+}
+
 static bool
 bad(TensorSource *s, const char *text, int64_t got, int64_t want)
 {
-    return diag_error(&s->c->diags, DIAG_MODEL, s->loc,
-                      "%s has %" PRId64 " %s, its type needs %" PRId64 "; export the model again",
-                      s->what, got, text, want);
+    return wrong(s, DIAG_MODEL,
+                 "it has %" PRId64 " %s, its type needs %" PRId64 "; export the model again", got,
+                 text, want);
 }
 
 static bool
@@ -53,30 +66,27 @@ external_path(TensorSource *s, const char *location, const char **out)
     char root[PATH_MAX], real[PATH_MAX];
 
     if (!location || !*location)
-        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: external data without a location",
-                          s->what);
+        return wrong(s, DIAG_MODEL, "external data without a location");
     if (location[0] == '/')
-        return diag_error(
-            &c->diags, DIAG_MODEL, s->loc,
-            "%s: external data at the absolute path \"%s\"; it must lie in the model's folder",
-            s->what, location);
+        return wrong(s, DIAG_MODEL,
+                     "external data at the absolute path \"%s\"; it must lie in the model's folder",
+                     location);
     const char *joined = path_join(s->a, folder, location);
     if (!realpath(folder, root) || !realpath(joined, real))
-        return diag_error(&c->diags, DIAG_MODEL, s->loc,
-                          "%s: the external data file \"%s\" is not there; put it beside the model",
-                          s->what, location);
+        return wrong(s, DIAG_MODEL,
+                     "the external data file \"%s\" is not there; put it beside the model",
+                     location);
     size_t n = strlen(root);
     if (strncmp(root, real, n) || (real[n] != '/' && strcmp(root, "/")))
-        return diag_error(
-            &c->diags, DIAG_MODEL, s->loc,
-            "%s: the external data file \"%s\" leads out of the model's folder; it must lie in it",
-            s->what, location);
+        return wrong(
+            s, DIAG_MODEL,
+            "the external data file \"%s\" leads out of the model's folder; it must lie in it",
+            location);
     struct stat st;
     if (stat(real, &st) || !S_ISREG(st.st_mode))
-        return diag_error(
-            &c->diags, DIAG_MODEL, s->loc,
-            "%s: the external data \"%s\" is not a file; put the file beside the model", s->what,
-            location);
+        return wrong(s, DIAG_MODEL,
+                     "the external data \"%s\" is not a file; put the file beside the model",
+                     location);
     *out = sym(c, real);
     return true;
 }
@@ -106,9 +116,8 @@ decimal(TensorSource *s, const char *key, const char *text, uint64_t *v)
     *v = strtoull(text, &end, 10);
     if (!errno && *text >= '0' && *text <= '9' && !*end)
         return true;
-    return diag_error(&s->c->diags, DIAG_MODEL, s->loc,
-                      "%s: the %s of its external data is \"%s\", not a number of bytes", s->what,
-                      key, text);
+    return wrong(s, DIAG_MODEL, "the %s of its external data is \"%s\", not a number of bytes", key,
+                 text);
 }
 
 static bool
@@ -132,17 +141,16 @@ external(TensorSource *s, const void **data)
     if (!external_path(s, location, &path) || !map_external(s, path, &file))
         return false;
     if (length != (uint64_t)s->bytes)
-        return diag_error(&s->c->diags, DIAG_MODEL, s->loc,
-                          "%s: its external data has %" PRIu64 " bytes, its type needs %" PRId64
-                          "; export the model again",
-                          s->what, length, s->bytes);
+        return wrong(s, DIAG_MODEL,
+                     "its external data has %" PRIu64 " bytes, its type needs %" PRId64
+                     "; export the model again",
+                     length, s->bytes);
     if (offset > file.bytes || length > file.bytes - offset)
-        return diag_error(
-            &s->c->diags, DIAG_MODEL, s->loc,
-            "%s: its external data is %" PRIu64 " bytes at offset %" PRIu64 " (to %" PRIu64
-            ") of \"%s\", "
-            "which has %zu: the file is truncated, or another; copy or export it again",
-            s->what, length, offset, offset + length, location, file.bytes);
+        return wrong(s, DIAG_MODEL,
+                     "its external data is %" PRIu64 " bytes at offset %" PRIu64 " (to %" PRIu64
+                     ") of \"%s\", "
+                     "which has %zu: the file is truncated, or another; copy or export it again",
+                     length, offset, offset + length, location, file.bytes);
     *data = file.data + offset;
     if ((uintptr_t)*data % dtype_info[s->dtype].bytes)
         *data = arena_copy(s->a, *data, length);
@@ -221,9 +229,8 @@ strings(TensorSource *s, const void **data)
     for (int64_t i = 0; i < s->count; i++) {
         OnnxBytes one = t->string_data[i];
         if (one.len && memchr(one.data, 0, one.len))
-            return diag_error(&s->c->diags, DIAG_UNSUPPORTED, s->loc,
-                              "%s: string %" PRId64 " has a zero byte inside, where Tenon's end",
-                              s->what, i);
+            return wrong(s, DIAG_UNSUPPORTED,
+                         "string %" PRId64 " has a zero byte inside, where Tenon's end", i);
         out[i] = sym_n(s->c, one.len ? (const char *)one.data : "", one.len);
     }
     *data = out;
