@@ -207,6 +207,7 @@ floats_text(Call *k, uint32_t n, const double *v)
     return text_str(&t);
 }
 
+/* NULL: it is no number and no list of them. A file's strings are never parts of texts. */
 static const char *
 attr_text(Call *k, const Attr *a)
 {
@@ -215,7 +216,7 @@ attr_text(Call *k, const Attr *a)
     case ATTR_FLOAT: return arena_printf(k->arena, "%a", a->f);
     case ATTR_INTS: return ints_text(k, a->n, a->ints);
     case ATTR_FLOATS: return floats_text(k, a->n, a->floats);
-    case ATTR_STRING: return a->s;
+    case ATTR_STRING:
     case ATTR_TENSOR: break;
     }
     return NULL;
@@ -259,7 +260,8 @@ with_facts(Call *k, const char *text)
         size_t n = 0;
         while (isalnum((unsigned char)at[1 + n]) || at[1 + n] == '_')
             n++;
-        const char *fact = fact_of(k, sym_n(k->c, at + 1, n)), *end = at + 1 + n;
+        const Sym name = sym_n(k->c, at + 1, n);
+        const char *fact = fact_of(k, name), *end = at + 1 + n;
         const bool negated = at > text && at[-1] == '!' && *end == '?';
         text_bytes(&t, text, (size_t)(at - text) - negated);
         if (*end == '?') {
@@ -272,10 +274,10 @@ with_facts(Call *k, const char *text)
         const size_t m = *end != ':'     ? 0
                          : end[1] == '[' ? strcspn(end, "]") + 1
                                          : 1 + strcspn(end + 1, " ,)]}\n");
-        if (!fact && !m)
-            return (
-                call_wrong(k, "%s needs the attribute \"%.*s\"", k->proto->op_type, (int)n, at + 1),
-                NULL);
+        if (!fact && (!m || call_attr(k, name)))
+            return (call_wrong(k, "%s needs the attribute \"%s\", and in numbers",
+                               k->proto->op_type, name),
+                    NULL);
         if (fact)
             text_add(&t, strchr(fact, '$') ? with_facts(k, fact) : fact);
         else

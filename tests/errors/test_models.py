@@ -448,6 +448,12 @@ def test_an_attribute_that_a_text_needs(save):
     fails(MODEL, save(make([node("RandomUniform", "", name="r")])), "needs the attribute \"shape\"", "r")
 
 
+def test_a_text_has_no_strings_of_a_file(save):
+    """What a text reads as a number may be a string in the file, even one that names itself."""
+    for words in ("$sample_size", "1])\\ny = x", "%s"):
+        fails(MODEL, save(make([node("Multinomial", "x", name="m", sample_size=words)])), "\"sample_size\"", "in numbers", "m")
+
+
 def of_integers():
     """(domain, operator, input) of what the schemas of ONNX and of ONNX Runtime take integers of 32 or 64 bits for, and nothing else."""
     wide = {"tensor(int32)", "tensor(int64)"}
