@@ -177,6 +177,14 @@ int model_open(TnContext *ctx, const Options *o, TnModel **out, double *load_ms)
 int model_with(TnContext *ctx, const Options *o,
                int (*use)(TnContext *ctx, const Options *o, TnModel *m));
 
+/* What the model says of input, output or state i, which there is. */
+TnValueInfo input_info(const TnModel *m, int32_t i);
+TnValueInfo output_info(const TnModel *m, int32_t i);
+TnState state_info(const TnModel *m, int32_t i);
+/* A session on --threads threads, with the order of --policy. TN_OK or printed; to be freed either
+ * way. */
+int session_begin(TnContext *ctx, const Options *o, TnModel *m, TnSession **out);
+
 /* ---- inputs.c: what goes in and what should come out ---- */
 
 typedef struct {
@@ -194,13 +202,14 @@ void outputs_make(const TnModel *m, Tensors *t);
 int session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession **out);
 /* Inputs in memory of their own, as an application that is fast has them: they begin with a cache
  * line (a product of 256 cubed takes 0.23 ms on a Cascade Lake, 0.29 where its right side does
- * not), and large ones do not lie in small pages, as what is mapped does. */
+ * not), and large ones are not in small pages, as mapped files are. */
 void inputs_own(Tensors *t);
 void tensors_free(Tensors *t);
 /* NAME.npy in a folder, with characters unfit for a file name replaced. */
 char *output_path(const char *folder, const char *name);
 void fprint_tensor_type(FILE *to, const TnTensor *x); /* f32[1, 10] */
 void print_tensor_type(const TnTensor *x);            /* the same, on standard output */
+int64_t element_count(const TnTensor *x);
 
 /* ---- json.c: the tokens of a JSON text ---- */
 

@@ -25,7 +25,7 @@ list_passes(bool json)
     return TN_OK;
 }
 
-/* models/digits.onnx -> digits.so, in the folder one stands in */
+/* models/digits.onnx -> digits.so, in the current folder */
 static char *
 default_output(const Options *o)
 {

@@ -31,8 +31,7 @@ static bool
 is_of_states(const TnModel *m, const char *text)
 {
     for (int32_t i = 0; i < tn_model_states(m); i++) {
-        TnState s = TN_INIT(TnState);
-        tn_model_state(m, i, &s);
+        TnState s = state_info(m, i);
         for (int32_t d = 0; d < s.rank; d++)
             if (!strcmp(s.dim_text[d], text))
                 return true;
@@ -46,8 +45,7 @@ static const char *
 new_rows(const TnModel *m)
 {
     for (int32_t i = 0; i < tn_model_inputs(m); i++) {
-        TnValueInfo v = TN_INIT(TnValueInfo);
-        tn_model_input(m, i, &v);
+        TnValueInfo v = input_info(m, i);
         for (int32_t d = 0; d < v.rank; d++)
             if (v.dims[d] < 0 && !strpbrk(v.dim_text[d], " +-*/%(),") &&
                 !is_of_states(m, v.dim_text[d]))
@@ -68,9 +66,8 @@ name_sizes(Decode *k)
         k->dim[k->ndim] = c->dims[k->ndim];
     k->ngiven = k->ndim;
     for (int32_t i = 0; i < n; i++) {
-        TnState s = TN_INIT(TnState);
+        TnState s = state_info(k->model, i);
         int32_t at = k->ngiven;
-        tn_model_state(k->model, i, &s);
         if (s.axis < 0)
             continue;
         while (at < k->ndim && strcmp(k->dim[at].symbol, s.dim_text[s.axis]))
@@ -104,8 +101,7 @@ inputs_of(Decode *k, int64_t past, int64_t fresh, Tensors *t)
     if (status == TN_OK)
         outputs_make(k->model, t);
     for (int32_t i = 0; i < t->nin && status == TN_OK && !k->tokens; i++) {
-        TnValueInfo v = TN_INIT(TnValueInfo);
-        tn_model_input(k->model, i, &v);
+        TnValueInfo v = input_info(k->model, i);
         int64_t n = 1;
         for (int32_t d = 0; d < v.rank && !k->tokens; d++) { /* [batch, new, …] */
             bool is_new = v.dims[d] < 0 && !strcmp(v.dim_text[d], k->dim[k->ndim - 1].symbol);
@@ -284,12 +280,12 @@ decode(TnContext *ctx, const Options *o, TnModel *m)
 {
     Decode k = { .ctx = ctx, .o = o, .model = m };
     ProfileReport profile = { 0 };
-    TnSessionOptions how = { .size = sizeof how,
-                             .threads = o->sweep.n ? (int32_t)o->sweep.at[0] : 0 };
+    Options how = *o;
 
+    how.threads = o->sweep.n ? (int32_t)o->sweep.at[0] : 0;
     int status = name_sizes(&k);
     if (status == TN_OK)
-        status = report(ctx, tn_session_new(ctx, m, &how, &k.session));
+        status = session_begin(ctx, &how, m, &k.session);
     k.threads = k.session ? tn_session_threads(k.session) : 1;
     if (status == TN_OK)
         status = measure(&k);

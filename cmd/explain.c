@@ -28,7 +28,7 @@ cmd_explain(TnContext *ctx, const Options *o)
     if (c->page && (o->plan || c->why || o->json))
         return usage_error(
             "--html writes a page with everything on it: leave out --plan, --why, --json");
-    options.stop_after = c->page ? "layout" : "fuse"; /* the page also tells how values lie */
+    options.stop_after = c->page ? "layout" : "fuse"; /* the page also tells the layouts */
     options.explain = o->plan ? 3 : o->json ? 2 : 1;
     options.print = print;
     int status = report_after(&p, ctx, tn_compile(ctx, o->model, NULL, &options, NULL));

@@ -302,3 +302,41 @@ model_with(TnContext *ctx, const Options *o,
     tn_model_free(m);
     return status;
 }
+
+TnValueInfo
+input_info(const TnModel *m, int32_t i)
+{
+    TnValueInfo info = TN_INIT(TnValueInfo);
+
+    tn_model_input(m, i, &info);
+    return info;
+}
+
+TnValueInfo
+output_info(const TnModel *m, int32_t i)
+{
+    TnValueInfo info = TN_INIT(TnValueInfo);
+
+    tn_model_output(m, i, &info);
+    return info;
+}
+
+TnState
+state_info(const TnModel *m, int32_t i)
+{
+    TnState state = TN_INIT(TnState);
+
+    tn_model_state(m, i, &state);
+    return state;
+}
+
+int
+session_begin(TnContext *ctx, const Options *o, TnModel *m, TnSession **out)
+{
+    TnSessionOptions options = { .size = sizeof options, .threads = o->threads };
+
+    int status = report(ctx, tn_session_new(ctx, m, &options, out));
+    if (status == TN_OK && o->compile.policy)
+        status = report(ctx, tn_session_policy(*out, o->compile.policy));
+    return status;
+}

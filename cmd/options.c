@@ -137,7 +137,7 @@ static const OptionRow rows[] = {
     { "machine", 0, M, TAKES_TEXT, FIELD(compile.machine), "FILE",
       "show what FILE says, and measure nothing" },
     { "cores", 0, COMPILING, TAKES_COUNT32, FIELD(compile.cores), "N",
-      "cores that kernels are shared out among (default: as the machine has)" },
+      "cores that kernels are distributed over (default: as the machine has)" },
     { "fuse", 0, COMPILING, TAKES_TEXT, FIELD(compile.fuse), "HOW",
       "which nests become one kernel: dp (default: least predicted time) or none" },
     { "must-fuse", 0, COMPILING, TAKES_TEXT, FIELD(compile.must_fuse), "A,B",
@@ -173,7 +173,8 @@ static const OptionRow rows[] = {
     { "policy", 0, C | R | X, TAKES_TEXT, FIELD(compile.policy), "HOW",
       "with --many, the order of blocks: depth (default), agenda, greedy, fsm:FILE (see learn)" },
     { "explain-formats", 0, C, TAKES_FLAG, FIELD(compile.explain_formats), NULL,
-      "tell how each value lies, why, what the second best would cost, and where orders change" },
+      "tell the order of each value, why, what the second best would cost, and where orders "
+      "change" },
     { "exact", 0, COMPILING, TAKES_FLAG, FIELD(compile.exact), NULL,
       "sums as the model says: no transform domain (Winograd), nothing behind a mask left out" },
     { "keep-denormals", 0, COMPILING, TAKES_FLAG, FIELD(compile.keep_denormals), NULL,
@@ -224,7 +225,7 @@ static const OptionRow rows[] = {
     { "max-calls", 0, COMPILING, TAKES_COUNT, FIELD(compile.max_calls), "N",
       "stop a run whose functions call each other deeper (default 1000)" },
     { "max-arena", 0, COMPILING, TAKES_BYTES, FIELD(compile.max_arena_bytes), "SIZE",
-      "values between kernels take no more at once in a run: 4M; they lie as is fastest so" },
+      "values between kernels take no more at once in a run: 4M; orders are chosen within it" },
     { "dump", 0, COMPILING, TAKES_TEXT, FIELD(compile.dump), "STAGE",
       "show the model after STAGE, or after all; see --list-passes" },
     { "dump-dir", 0, COMPILING, TAKES_TEXT, FIELD(compile.dump_dir), "DIR",
@@ -559,30 +560,22 @@ read_model(VerbId verb, int argc, char **argv, Options *o)
     return compile_lists_read(o);
 }
 
-static void
-free_pairs(Pairs *p)
-{
-    for (int i = 0; i < p->n; i++) {
-        free(p->at[i].name);
-        free(p->at[i].value);
-    }
-    free(p->at);
-}
-
 void
 options_free(Options *o)
 {
-    free_pairs(&o->dim);
-    free_pairs(&o->dim_hint);
-    free_pairs(&o->shape);
-    free_pairs(&o->format);
-    free_pairs(&o->io_format);
-    free_pairs(&o->state);
-    free_pairs(&o->input);
-    free_pairs(&o->expect);
-    free_pairs(&o->max_int);
-    free(o->sweep.at);
     compile_lists_free(o);
+    free(o->sweep.at);
+    for (int k = 0; k < NROW; k++) {
+        Pairs *p = (Pairs *)((char *)o + rows[k].field);
+        for (int i = 0; rows[k].takes == TAKES_PAIR && i < p->n; i++) {
+            free(p->at[i].name);
+            free(p->at[i].value);
+        }
+        if (rows[k].takes == TAKES_PAIR) {
+            free(p->at);
+            *p = (Pairs){ 0 }; /* several rows may have it */
+        }
+    }
 }
 
 int

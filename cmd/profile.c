@@ -8,12 +8,6 @@
 
 enum { MOST_EVENTS = 1 << 17, MOST_RUNS = 1 << 14 };
 
-static int32_t
-kernel_count(const TnSession *s)
-{
-    return tn_session_kernels(s);
-}
-
 static int
 profile_of(TnContext *ctx, TnSession *s, int32_t i, TnKernelProfile *k)
 {
@@ -26,7 +20,7 @@ profile_of(TnContext *ctx, TnSession *s, int32_t i, TnKernelProfile *k)
 int
 profile_begin(TnContext *ctx, TnSession *s, ProfileReport *p)
 {
-    int32_t n = kernel_count(s);
+    int32_t n = tn_session_kernels(s);
 
     *p = (ProfileReport){ .row = need(calloc((size_t)n + 1, sizeof *p->row)),
                           .row_of = need(calloc((size_t)n + 1, sizeof *p->row_of)),
@@ -55,7 +49,7 @@ profile_begin(TnContext *ctx, TnSession *s, ProfileReport *p)
 int
 profile_run(TnContext *ctx, TnSession *s, ProfileReport *p)
 {
-    int32_t n = kernel_count(s);
+    int32_t n = tn_session_kernels(s);
 
     if (p->runs == MOST_RUNS)
         return TN_OK;

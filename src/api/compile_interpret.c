@@ -137,12 +137,12 @@ on_node(void *user, uint32_t done, uint32_t total)
 }
 
 static bool
-interpret(TnContext *ctx, ApiCall *call, const char *path, const TnTensor *in, int32_t nin,
-          TnTensor *out, int32_t nout)
+interpret(TnContext *ctx, const char *path, const TnTensor *in, int32_t nin, TnTensor *out,
+          int32_t nout)
 {
-    Arena *a = call->arena;
-    TnCompileOptions *o = &call->options;
-    Graph *g = CALL_CHECK_OPTIONS(ctx, call) ? driver_load(&ctx->c, a, path, o) : NULL;
+    Arena *a = ctx->call->arena;
+    TnCompileOptions *o = &ctx->call->options;
+    Graph *g = driver_load(&ctx->c, a, path, o);
 
     if (!g)
         return false;
@@ -167,26 +167,16 @@ interpret(TnContext *ctx, ApiCall *call, const char *path, const TnTensor *in, i
         !ref_graph(g, a, &symbols, x, y, o->progress ? on_node : NULL, o))
         return false;
     for (int32_t i = 0; i < nout; i++)
-        if (!give_output(ctx, call->keep, path, &g->value.at[g->output.at[p.out[i]]], &y[p.out[i]],
-                         tn_tensor_at(out, i)))
+        if (!give_output(ctx, ctx->call->keep, path, &g->value.at[g->output.at[p.out[i]]],
+                         &y[p.out[i]], tn_tensor_at(out, i)))
             return false;
     return true;
-}
-
-static TnStatus
-interpret_in(TnContext *ctx, ApiCall *call, const char *model_path, const TnCompileOptions *o,
-             const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
-{
-    CALL_ENTER(ctx, call);
-    call_begin(ctx, call, o);
-    return call_end(ctx, call, interpret(ctx, call, model_path, in, nin, out, nout));
 }
 
 TnStatus
 tn_interpret(TnContext *ctx, const char *model_path, const TnCompileOptions *o, const TnTensor *in,
              int32_t nin, TnTensor *out, int32_t nout)
 {
-    ApiCall call = { 0 };
-
-    return interpret_in(ctx, &call, model_path, o, in, nin, out, nout);
+    CALL_ENTER(ctx, o);
+    return call_end(ctx, interpret(ctx, model_path, in, nin, out, nout));
 }

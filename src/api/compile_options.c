@@ -38,6 +38,7 @@ void
 tn_attach_compiler(TnContext *ctx)
 {
     ctx->read_pb = read_pb;
+    ctx->call = NEW(ctx->c.arena, ApiCall);
 }
 
 /* ---- one call -------------------------------------------------------------------------------- */
@@ -96,9 +97,11 @@ is_stopped(void *user)
     return o->stopped(o->user) != 0;
 }
 
-Arena *
-call_begin(TnContext *ctx, ApiCall *call, const TnCompileOptions *o)
+bool
+call_begin(TnContext *ctx, const TnCompileOptions *o)
 {
+    ApiCall *call = ctx->call;
+
     *call = (ApiCall){ .under = ctx->allocator, .keep = ctx->c.arena };
     call->options.size = sizeof *o;
     if (o)
@@ -120,12 +123,13 @@ call_begin(TnContext *ctx, ApiCall *call, const TnCompileOptions *o)
     set_world(&call->outer, &ctx->c);
     call->inside = true;
     set_world(&ctx->c, &(Ctx){ .arena = call->arena });
-    return call->arena;
+    return TN_CHECK_GROWN(ctx, TnCompileOptions, &call->options, time);
 }
 
 TnStatus
-call_end(TnContext *ctx, ApiCall *call, bool ok)
+call_end(TnContext *ctx, bool ok)
 {
+    ApiCall *call = ctx->call;
     TnStatus status = tn_leave(ctx, ok);
 
     arena_watch(call->arena, NULL);
@@ -146,8 +150,9 @@ print_progress(char *to, size_t n, const Watch *w)
 }
 
 TnStatus
-call_no_memory(TnContext *ctx, ApiCall *call)
+call_no_memory(TnContext *ctx)
 {
+    const ApiCall *call = ctx->call;
     const Watch *w = &call->watch;
     char where[128];
 

@@ -32,12 +32,13 @@ struct TnContext {
     char last[512];       /* a message for when there is no memory for one */
     Arena *kept[TN_KEPT]; /* arenas of the running call, freed if memory runs out */
 
-    /* What libtenon adds to the functions of libtenon-run; NULL where it is not linked. Reads an
-     * ONNX TensorProto into memory of ctx->c.arena. */
+    /* What libtenon adds to libtenon-run; NULL where it is not linked. Reads an ONNX TensorProto
+     * into memory of ctx->c.arena. */
     bool (*read_pb)(struct TnContext *ctx, const char *path, TnTensor *out);
+    struct ApiCall *call; /* the running call of the compiler, or the last one */
 };
 
-/* Defined by libtenon: sets the hooks above in a new context. A weak reference, so that
+/* Defined by libtenon: sets what is above in a new context. A weak reference, so that
  * libtenon-run links alone; the object that defines it must be one that every program using
  * libtenon pulls in. */
 void tn_attach_compiler(TnContext *ctx) __attribute__((weak));

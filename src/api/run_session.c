@@ -450,7 +450,7 @@ overlap(const void *x, int64_t nx, const void *y, int64_t ny)
     return nx > 0 && ny > 0 && a < b + (uintptr_t)ny && b < a + (uintptr_t)nx;
 }
 
-/* The input that lies in this memory, or -1. */
+/* The input in this memory, or -1. */
 static int32_t
 input_in(const TnSession *s, const void *at, int64_t bytes)
 {

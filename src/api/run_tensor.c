@@ -230,7 +230,7 @@ seeded(uint64_t seed)
 static double
 normal(Random *r)
 {
-    /* each uniform number lies half a step higher */
+    /* each uniform number is half a step higher */
     int64_t sum = -6 * (INT64_C(1) << 32) + 6;
     for (int i = 0; i < 6; i++) {
         uint64_t two = next(r);

@@ -138,7 +138,9 @@ void text_numbers(Text *t, const char *sentence, int64_t at, int64_t got, int64_
 const char *text_str(const Text *t); /* "" when empty */
 /* 48 B, 12.0 KB, 97.5 MB: powers of 1024 */
 void text_size(Text *t, int64_t bytes);
-void text_json(Text *t, const char *s);    /* quoted, as JSON reads it; U+FFFD for invalid UTF-8 */
+void text_json(Text *t, const char *s); /* quoted, as JSON reads it; U+FFFD for invalid UTF-8 */
+/* `BEFORE"name": "value"`, as JSON; NULL: nothing */
+void text_member(Text *t, const char *before, const char *name, const char *value);
 void text_comment(Text *t, const char *s); /* inside a C comment: on its line, and never its end */
 void text_seconds(Text *t, double s);      /* four digits: 12.34 us, 1.273 ms, 4.5 s */
 void text_indent(Text *t, int depth);      /* two spaces per level */

@@ -147,6 +147,15 @@ text_json(Text *t, const char *s)
 }
 
 void
+text_member(Text *t, const char *before, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    text_printf(t, "%s\"%s\": ", before, name);
+    text_json(t, value);
+}
+
+void
 text_comment(Text *t, const char *s)
 {
     for (; s && *s; s++)

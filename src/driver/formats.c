@@ -36,18 +36,6 @@ formats_known(Job *j)
 
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
 
-static void
-list_names(Text *t, const Graph *g, const char *what, const ValueId *value, uint32_t n)
-{
-    enum { MOST = 20 };
-
-    text_printf(t, "%s ", what);
-    for (uint32_t i = 0; i < n && i < MOST; i++)
-        text_printf(t, "%s%s", i ? ", " : "", g->value.at[value[i]].name);
-    if (n > MOST)
-        text_add(t, ", …");
-}
-
 static const Type *
 port_type(const Graph *g, const char *name)
 {
@@ -72,14 +60,14 @@ bad_order(Job *j, const char *option, const TnOrder *o, const Type *type)
 
 /* Remembers the pins of a text: fusion may inline a pinned value, which must be reported. */
 static void
-keep_wishes(Job *j)
+keep_text_orders(Job *j)
 {
     GraphList all = graph_all(j->graph, j->arena);
 
     for (uint32_t i = 0; i < all.n; i++)
         for (ValueId v = 1; v < all.at[i]->value.n; v++)
             if (all.at[i]->value.at[v].format && !all.at[i]->value.at[v].data)
-                VEC_PUSH(j->arena, &j->wished, all.at[i]->value.at[v].name);
+                VEC_PUSH(j->arena, &j->text_orders, all.at[i]->value.at[v].name);
 }
 
 bool
@@ -92,19 +80,18 @@ formats_ports(Job *j)
         const TnOrder *o = &j->o->io_format[i];
         const Type *type = port_type(j->graph, o->value);
         uint8_t *order = NEW_ARRAY(j->arena, uint8_t, TN_MAX_RANK);
-        if (!type) {
-            Text names = { .arena = j->arena };
-            list_names(&names, j->graph, "its inputs are", j->graph->input.at, j->graph->input.n);
-            list_names(&names, j->graph, ", its outputs", j->graph->output.at, j->graph->output.n);
+        if (!type)
             return diag_usage(&j->ctx->diags,
-                              "--io-format %s=%s: the model has no input or output %s; %s",
-                              o->value, o->order, o->value, text_str(&names));
-        }
+                              "--io-format %s=%s: the model has no input or output %s; its inputs "
+                              "are %s, its outputs %s",
+                              o->value, o->order, o->value,
+                              value_names(j, j->graph->input.at, j->graph->input.n),
+                              value_names(j, j->graph->output.at, j->graph->output.n));
         if (!order_read(o->order, type->rank, order))
             return bad_order(j, "--io-format", o, type);
         port[i] = (PortOrder){ sym(j->ctx, o->value), order };
     }
-    keep_wishes(j);
+    keep_text_orders(j);
     return !n || (j->graph = rewrite_io_layout(j->graph, n, port)) != NULL;
 }
 
@@ -174,11 +161,11 @@ read_pins(Job *j, const GraphList *all, FormatPin *pin)
             return bad_order(j, "--format", o, v->type);
         pin[i] = (FormatPin){ sym(j->ctx, o->value), order };
     }
-    for (uint32_t i = 0; i < j->wished.n; i++)
-        if (!find_value(all, j->wished.at[i]))
-            return not_in_memory(
-                j, all,
-                arena_printf(j->arena, "%s: %%%s … as an order", j->model_path, j->wished.at[i]));
+    for (uint32_t i = 0; i < j->text_orders.n; i++)
+        if (!find_value(all, j->text_orders.at[i]))
+            return not_in_memory(j, all,
+                                 arena_printf(j->arena, "%s: %%%s … as an order", j->model_path,
+                                              j->text_orders.at[i]));
     return true;
 }
 

@@ -81,7 +81,7 @@ is_granted(Job *j, const Graph *g, const FusePlan *p, const FuseRequest *w)
 {
     if (!w->first)
         return true;
-    j->wishing = true;
+    j->paired = true;
     return fuse_granted(g, p, w) == YES ||
            model_error(j, DIAG_USAGE, "--must-fuse %s: %s%s", j->o->must_fuse,
                        fuse_why(g, j->arena, &j->machine, p, w->first, w->second),
@@ -144,8 +144,7 @@ make_plan(Job *j, const Graph *g, const FuseRequest *request, FuseCertificate *k
         domains_begin(&prices);
         choose_note(&prices);
         p = fuse_merge(g, j->arena, &p, request,
-                       &(FusePrice){ choose_price_in_turn, ask_again, &prices, KERNEL_SECONDS,
-                                     schedule_part_saving(&j->machine) },
+                       &(FusePrice){ choose_price_in_turn, ask_again, &prices, KERNEL_SECONDS },
                        &known->merging);
     }
     return p;
@@ -214,7 +213,7 @@ fusion_named(Job *j)
             j, DIAG_USAGE,
             "--keep %s: no node makes a value of that name; --dump=normalise shows their names",
             j->o->keep);
-    if (j->o->must_fuse && !j->wishing)
+    if (j->o->must_fuse && !j->paired)
         return model_error(j, DIAG_USAGE,
                            "--must-fuse %s: give two nodes of one graph, A,B, by the names of "
                            "operators or of their values",

@@ -62,12 +62,7 @@ header_write(Job *j, Text *t, const char *weights_name)
         " * unless TnHost says otherwise, and allocates nothing%s.\n",
         prefix_of(j),
         j->plan->plan.n > 1 || j->plan->plan.at[0]->nblock ? " but what it asks TnMemory for" : "");
-    if (weights_name)
-        text_printf(t,
-                    " *\n * The weights are in %s, %lld bytes: read or map that file, aligned to "
-                    "64 bytes, and give its\n"
-                    " * address as TnFrame.weights.\n",
-                    weights_name, (long long)j->plan->weights_bytes);
+    source_weights(j, t, weights_name);
     text_printf(t, " */\n#ifndef %s\n#define %s\n\n%s\n", guard, guard, emit_c_abi());
     if (j->o->prefix)
         text_printf(

@@ -28,10 +28,9 @@ typedef struct {
 /* ---- options --------------------------------------------------------------------------------- */
 
 static bool
-wanted(const Job *j, bool *always)
+is_always(const Job *j)
 {
-    *always = j->set->blas && !strcmp(j->set->blas, "blas=always");
-    return j->set->blas != NULL;
+    return j->set->blas && !strcmp(j->set->blas, "blas=always");
 }
 
 static bool
@@ -48,10 +47,10 @@ find_blas(Job *j, const char **flag)
 bool
 library_check(Job *j)
 {
-    bool always;
+    bool always = is_always(j);
     const char *flag;
 
-    if (!wanted(j, &always))
+    if (!j->set->blas)
         return true;
     if (!always && strcmp(j->set->blas, "blas"))
         return diag_usage(
@@ -258,9 +257,9 @@ products(void *user, const Graph *from)
 bool
 library_products(Job *j)
 {
-    LibraryProducts l = { .j = j, .remarks = { .arena = j->arena } };
+    LibraryProducts l = { .j = j, .remarks = { .arena = j->arena }, .always = is_always(j) };
 
-    if (!wanted(j, &l.always))
+    if (!j->set->blas)
         return true;
     l.prices = choose_prices(j);
     Graph *g = graph_map(j->graph, products, &l);

@@ -178,9 +178,9 @@ measure_library(Measure *p)
     double few = seconds_of(p, "product", FEW, 1), many = seconds_of(p, "product", SIZE, 1);
     double operations = 2 * extent * extent * (SIZE - 2 * FEW),
            rate = many > 2 * few ? operations / (many - 2 * few) : 0;
-    double laid = rate > 0 ? few - 2 * extent * extent * FEW / rate : 0;
-    m->blas_f32_per_second = laid > 0 ? rate : 0;
-    m->blas_layout_per_second = laid > 0 ? bytes / laid : 0;
+    double packing = rate > 0 ? few - 2 * extent * extent * FEW / rate : 0;
+    m->blas_f32_per_second = packing > 0 ? rate : 0;
+    m->blas_layout_per_second = packing > 0 ? bytes / packing : 0;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

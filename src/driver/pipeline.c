@@ -32,6 +32,18 @@ model_note(const Job *j, const char *format, ...)
     diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "%s", text_str(&t));
 }
 
+const char *
+value_names(const Job *j, const ValueId *value, uint32_t n)
+{
+    enum { MOST = 20 };
+    Text t = { .arena = j->arena };
+
+    for (uint32_t i = 0; i < n && i < MOST; i++)
+        text_printf(&t, "%s%s", i ? ", " : "", j->graph->value.at[value[i]].name);
+    text_add(&t, n > MOST ? ", …" : "");
+    return n ? text_str(&t) : "none";
+}
+
 /* ---- the stages ------------------------------------------------------------------------------ */
 
 static bool
@@ -313,12 +325,12 @@ stage_fuse(Job *j)
 typedef struct {
     Job *j;
     const Graph *g;
-} Wishes;
+} FormatQuery;
 
 static const Format *const *
 formats_wanted(void *user, NodeId n)
 {
-    const Wishes *w = user;
+    const FormatQuery *w = user;
     return schedule_formats(w->j->ctx, w->j->arena, w->g->node.at[n].kernel);
 }
 
@@ -329,7 +341,7 @@ stage_format(Job *j)
 
     for (uint32_t i = 0; i < all.n; i++)
         if (has_unscheduled(all.at[i]))
-            format_constants(all.at[i], formats_wanted, &(Wishes){ j, all.at[i] });
+            format_constants(all.at[i], formats_wanted, &(FormatQuery){ j, all.at[i] });
     weights_share(j);
     return true;
 }
@@ -507,15 +519,15 @@ stage_build(Job *j)
     X(layout, stage_layout, GRAPH, "an order of dimensions for every value between kernels",       \
       "schedules are of nests that read and write so")                                             \
     X(choose, choose_schedules, GRAPH, "a schedule for every kernel, the cheapest that fits",      \
-      "constants are to lie as schedules read them")                                               \
+      "schedules decide the layouts of constants")                                                 \
     X(format, stage_format, GRAPH, "constants in the order in which they are read",                \
-      "kernels are told how their inputs lie")                                                     \
+      "kernels know the layouts of their inputs")                                                  \
     X(schedule, stage_schedule, GRAPH, "kernels to loop trees: tiles, vectors, threads",           \
       "the tree is what is planned and emitted")                                                   \
     X(plan, stage_plan, PLAN, "memory: live ranges, one arena, weights in order",                  \
       "sizes and accesses are final")                                                              \
     X(emit, stage_emit, SOURCE, "C source of the kernels and the host program",                    \
-      "offsets stand in the host program")                                                         \
+      "the host program contains the offsets")                                                     \
     X(build, stage_build, REPORT, "the C compiler, through the cache; the artefact", "last")
 
 static const Stage pipeline[] = {

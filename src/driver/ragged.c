@@ -7,12 +7,6 @@
 
 #include <string.h>
 
-static bool
-refuse(Job *j, const char *why)
-{
-    return model_error(j, DIAG_USAGE, "--ragged %s: %s", j->o->ragged, why);
-}
-
 static ValueId
 mask_named(Job *j)
 {
@@ -26,10 +20,10 @@ mask_named(Job *j)
         if (v->type->rank == 2)
             text_printf(&names, "%s%s", names.n ? ", " : "", v->name);
     }
-    refuse(j,
-           arena_printf(j->arena,
-                        "no input of the model is named so; those of a batch and a length are %s",
-                        names.n ? text_str(&names) : "none"));
+    model_error(j, DIAG_USAGE,
+                "--ragged %s: no input of the model is named so; those of a batch and a length "
+                "are %s",
+                j->o->ragged, names.n ? text_str(&names) : "none");
     return 0;
 }
 
@@ -82,23 +76,28 @@ ragged_pack(Job *j)
     if (!j->o->ragged)
         return true;
     if (j->ctx->exact)
-        return refuse(j, "with --exact nothing behind a mask is left out");
+        return model_error(j, DIAG_USAGE,
+                           "--ragged %s: with --exact nothing behind a mask is left out",
+                           j->o->ragged);
     if (j->o->many && !j->o->packed)
-        return refuse(j, "--many makes a batch of requests itself: leave one of the two out");
+        return model_error(
+            j, DIAG_USAGE,
+            "--ragged %s: --many makes a batch of requests itself: leave one of the two out",
+            j->o->ragged);
     ValueId mask = mask_named(j);
     if (!mask || (how.packed_io && !may_pack(j)))
         return false;
     const Type *t = j->graph->value.at[mask].type;
     if (t->rank != 2 || t->dtype == DT_STR || dtype_info[t->dtype].bits < 8)
-        return refuse(
-            j, arena_printf(j->arena,
-                            "it is %s; a mask of tokens is [batch, length], of numbers or bool",
-                            type_str(j->ctx, t)));
+        return model_error(j, DIAG_USAGE,
+                           "--ragged %s: it is %s; a mask of tokens is [batch, length], of numbers "
+                           "or bool",
+                           j->o->ragged, type_str(j->ctx, t));
     if (expr_is(t->dim[0], 1))
-        return refuse(j,
-                      arena_printf(j->arena,
-                                   "it is %s; a batch of one sequence has no padding to leave out",
-                                   type_str(j->ctx, t)));
+        return model_error(j, DIAG_USAGE,
+                           "--ragged %s: it is %s; a batch of one sequence has no padding to leave "
+                           "out",
+                           j->o->ragged, type_str(j->ctx, t));
     Graph *packed = normalise_ragged(j->graph, mask, &how, &report), *padded = j->graph;
     if (!packed)
         return false;

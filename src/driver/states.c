@@ -65,24 +65,6 @@ stars_in(const char *s)
 }
 
 static bool
-refuse(Job *j, const TnStateNames *said, const char *why)
-{
-    return model_error(j, DIAG_USAGE, "--state %s=%s: %s", said->input, said->output, why);
-}
-
-static const char *
-names_of(Job *j, const ValueId *value, uint32_t n)
-{
-    enum { MOST = 12 };
-    Text t = { .arena = j->arena };
-
-    for (uint32_t i = 0; i < n && i < MOST; i++)
-        text_printf(&t, "%s%s", i ? ", " : "", j->graph->value.at[value[i]].name);
-    text_add(&t, n > MOST ? ", …" : "");
-    return text_str(&t);
-}
-
-static bool
 add_state(Job *j, const TnStateNames *said, uint32_t input, const char *output)
 {
     Graph *g = j->graph;
@@ -93,25 +75,23 @@ add_state(Job *j, const TnStateNames *said, uint32_t input, const char *output)
     while (s.output < g->output.n && strcmp(g->value.at[g->output.at[s.output]].name, output))
         s.output++;
     if (s.output == g->output.n)
-        return refuse(
-            j, said,
-            arena_printf(
-                j->arena,
-                "input %s would be %s afterwards, which is no output of the model; they are %s",
-                in->name, output, names_of(j, g->output.at, g->output.n)));
+        return model_error(j, DIAG_USAGE,
+                           "--state %s=%s: input %s would be %s afterwards, which is no output of "
+                           "the model; they are %s",
+                           said->input, said->output, in->name, output,
+                           value_names(j, g->output.at, g->output.n));
     const Value *out = &g->value.at[g->output.at[s.output]];
     if (in->type->dtype == DT_STR || !graph_state_grows(g, &s, &dim))
-        return refuse(j, said,
-                      arena_printf(j->arena,
-                                   "input %s is %s and output %s is %s; what is kept from run to "
-                                   "run has one type, and may be longer along one dimension",
-                                   in->name, type_str(j->ctx, in->type), out->name,
-                                   type_str(j->ctx, out->type)));
+        return model_error(
+            j, DIAG_USAGE,
+            "--state %s=%s: input %s is %s and output %s is %s; what is kept from run to "
+            "run has one type, and may be longer along one dimension",
+            said->input, said->output, in->name, type_str(j->ctx, in->type), out->name,
+            type_str(j->ctx, out->type));
     for (uint32_t i = 0; i < g->state.n; i++)
         if (g->state.at[i].input == input || g->state.at[i].output == s.output)
-            return refuse(j, said,
-                          arena_printf(j->arena, "%s is a state already",
-                                       g->state.at[i].input == input ? in->name : out->name));
+            return model_error(j, DIAG_USAGE, "--state %s=%s: %s is a state already", said->input,
+                               said->output, g->state.at[i].input == input ? in->name : out->name);
     VEC_PUSH(g->arena, &g->state, s);
     return true;
 }
@@ -123,12 +103,10 @@ declare(Job *j, const TnStateNames *said)
     uint32_t left = stars_in(said->input), right = stars_in(said->output), n = g->state.n;
 
     if (left != right || left > MOST_STARS)
-        return refuse(
-            j, said,
-            arena_printf(
-                j->arena,
-                "%u * on the left and %u on the right; both sides need as many, at most %d", left,
-                right, MOST_STARS));
+        return model_error(j, DIAG_USAGE,
+                           "--state %s=%s: %u * on the left and %u on the right; both sides need "
+                           "as many, at most %d",
+                           said->input, said->output, left, right, MOST_STARS);
     for (uint32_t i = 0; i < g->input.n; i++) {
         Stars s = { .n = 0 };
         if (fits(said->input, g->value.at[g->input.at[i]].name, &s) &&
@@ -136,9 +114,9 @@ declare(Job *j, const TnStateNames *said)
             return false;
     }
     return g->state.n > n ||
-           refuse(j, said,
-                  arena_printf(j->arena, "no input of the model is named so; they are %s",
-                               names_of(j, g->input.at, g->input.n)));
+           model_error(j, DIAG_USAGE,
+                       "--state %s=%s: no input of the model is named so; they are %s", said->input,
+                       said->output, value_names(j, g->input.at, g->input.n));
 }
 
 bool

@@ -63,10 +63,9 @@ to_memory(Emit *e, DType t, uint32_t lanes, CValue v)
         return arena_printf(e->a, "tn_short_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes),
                             v.s);
     const char *bits = emit_narrow(e, t, lanes, v.s);
-    DType memory = dtype_info[t].bytes == 2 ? DT_U16 : DT_U8;
-    return lanes == 1 ? arena_printf(e->a, "(%s)%s", dtype_info[memory].ctype, bits)
+    return lanes == 1 ? arena_printf(e->a, "(uint8_t)%s", bits)
                       : arena_printf(e->a, "__builtin_convertvector(%s, %s)", bits,
-                                     emit_ctype(e, memory, lanes, 0));
+                                     emit_ctype(e, DT_U8, lanes, 0));
 }
 
 static void
@@ -304,6 +303,59 @@ parallel(Emit *e, const Tree *n, const char *begin)
     emit_line(e, "}");
 }
 
+/* Without branches: which blocks a mask shows is hard to predict. */
+static void
+list(Emit *e, const Tree *n)
+{
+    uint32_t v = n->u.list.var, b = n->u.list.buffer;
+    Range range = { { VAR_LOOP, v }, expr_int(e->c, 0), emit_subst_expr(e, n->u.list.end) };
+
+    emit_statement(e, NULL);
+    const char *end = emit_index(e, n->u.list.end);
+    emit_line(e, "{");
+    e->depth++;
+    emit_line(e, "int64_t count = 0;");
+    emit_line(e, "for (int64_t i%u = 0; i%u < %s; i%u++) {", v, v, end, v);
+    VEC_PUSH(e->a, &e->ranges, range);
+    e->level[v] = e->loops.n + 1;
+    e->depth++;
+    const Scalar *cond = emit_subst(e, n->u.list.cond);
+    emit_statement(e, cond);
+    CValue is = emit_value(e, cond);
+    emit_line(e, "b%u[1 + count] = (int32_t)i%u;", b, v);
+    emit_line(e, "count += %s;", is.s ? is.s : "0");
+    e->depth--;
+    e->ranges.n--;
+    emit_line(e, "}");
+    emit_line(e, "b%u[0] = (int32_t)count;", b);
+    emit_line(e, "b%u[1 + count] = count ? b%u[1] : 0;", b, b);
+    e->depth--;
+    emit_line(e, "}");
+}
+
+/* A loop over what a list holds. */
+static void
+listed(Emit *e, const Tree *n)
+{
+    uint32_t v = n->u.loop.var, b = n->u.loop.list;
+
+    emit_line(e, "const int64_t end%u = b%u[0];", v, b);
+    emit_line(e, "for (int64_t at%u = 1; at%u <= end%u; at%u++) {", v, v, v, v);
+    e->depth++;
+    emit_line(e, "const int64_t i%u = b%u[at%u];", v, b, v);
+    if (n->u.loop.next_name) {
+        uint32_t next = n->u.loop.next;
+        Range range = { { VAR_LOOP, next }, expr_int(e->c, 0), n->u.loop.end };
+        emit_line(e, "const int64_t i%u = b%u[at%u + 1];", next, b, v);
+        e->level[next] = e->level[v];
+        VEC_PUSH(e->a, &e->ranges, range);
+    }
+    block(e, &n->body);
+    e->ranges.n -= n->u.loop.next_name != NULL;
+    e->depth--;
+    emit_line(e, "}");
+}
+
 static void
 serial(Emit *e, const Tree *n, const char *begin)
 {
@@ -362,6 +414,8 @@ loop(Emit *e, const Tree *n)
     open_loop(e, n, &text, &outer);
     if (n->u.loop.kind == LOOP_PARALLEL)
         parallel(e, n, begin);
+    else if (n->u.loop.list)
+        listed(e, n);
     else
         serial(e, n, begin);
     close_loop(e, &text, outer);
@@ -419,6 +473,7 @@ block(Emit *e, const Block *b)
         case TREE_LOOP: loop(e, n); break;
         case TREE_LET: let(e, n); break;
         case TREE_IF: test(e, n); break;
+        case TREE_LIST: list(e, n); break;
         case TREE_BUFFER: declare_buffer(e, n->u.buffer); break;
         case TREE_STORE: store(e, n); break;
         case TREE_AHEAD:

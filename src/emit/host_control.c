@@ -32,7 +32,7 @@ static void
 define(Control *k, uint32_t i, const char *value, const char *indent)
 {
     const NewSymbol *s = &k->n->fresh[i];
-    Interval r = expr_symbol_get(k->h->c, (Var){ VAR_SYMBOL, MAP_PTR(s->name) });
+    Interval r = expr_symbol_get(k->h->c, symbol_var(s->name));
     const char *most = arena_printf(k->h->a, "INT64_C(%lld)", (long long)r.hi);
     int64_t number;
 
@@ -69,7 +69,7 @@ static void
 bind_symbols(Control *k, const Region *r, const char *indent)
 {
     for (uint32_t i = 0; i < r->nbind; i++)
-        text_printf(k->t, "%s%s = %s;\n", indent, sym_of(k, (Sym)(uintptr_t)r->bind[i].var.id),
+        text_printf(k->t, "%s%s = %s;\n", indent, sym_of(k, var_symbol(r->bind[i].var)),
                     host_plain(k->h, r->bind[i].to));
 }
 
@@ -78,7 +78,7 @@ static void
 check_bound(Control *k, Var symbol, const Expr *is, const char *indent)
 {
     Interval in = expr_symbol_get(k->h->c, symbol), out = expr_bounds(k->h->c, NULL, is);
-    uint32_t at = host_symbol(k->h, (Sym)(uintptr_t)symbol.id);
+    uint32_t at = host_symbol(k->h, var_symbol(symbol));
 
     if (out.lo < in.lo || out.hi > in.hi)
         host_try(k->t, indent, "tn_define(f, %u, sym[%u], INT64_C(%lld), INT64_C(%lld))", at, at,
@@ -364,7 +364,7 @@ loop_rebind(Control *k)
                 continue;
             text_printf(k->t, "%s%s", n ? ", " : "            const int64_t size[] = {",
                         host_checked(k->h, out->dim[d]));
-            text_printf(&set, "            %s = size[%u];\n", sym_of(k, (Sym)(uintptr_t)v.id), n++);
+            text_printf(&set, "            %s = size[%u];\n", sym_of(k, var_symbol(v)), n++);
         }
     }
     if (n)
@@ -517,8 +517,7 @@ print_call(Control *k)
                 "        inner.output_dims = dims;\n",
                 k->h->nsymbol + 1, rank + 1, (long long)most, (long long)most);
     for (uint32_t i = 0; i < r->nbind; i++)
-        text_printf(k->t, "        own[%u] = %s;\n",
-                    host_symbol(k->h, (Sym)(uintptr_t)r->bind[i].var.id),
+        text_printf(k->t, "        own[%u] = %s;\n", host_symbol(k->h, var_symbol(r->bind[i].var)),
                     host_plain(k->h, r->bind[i].to));
     if (host_threads(k->h, &threads))
         text_printf(k->t, "        own[%u] = sym[%u];\n", threads, threads);

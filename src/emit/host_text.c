@@ -57,7 +57,7 @@ print_symbol(void *user, Text *t, Var v)
 {
     Host *h = user;
     if (v.kind == VAR_SYMBOL)
-        text_printf(t, "sym[%u]", host_symbol(h, (Sym)(uintptr_t)v.id));
+        text_printf(t, "sym[%u]", host_symbol(h, var_symbol(v)));
     else
         h->failed =
             !diag_error(&h->c->diags, DIAG_INTERNAL, (Loc){ 0 }, "emit: a size depends on a loop");
@@ -140,7 +140,7 @@ checked_long(Host *h, const Expr *x)
             continue;
         }
         text_printf(&pairs, ", INT64_C(%lld), %u", (long long)t->coef,
-                    host_symbol(h, (Sym)(uintptr_t)t->factor->atom->var.id));
+                    host_symbol(h, var_symbol(t->factor->atom->var)));
         n++;
     }
     const char *sum = arena_printf(h->a, "tn_size_dot(sym, %u%s)", n, text_str(&pairs));

@@ -109,16 +109,15 @@ struct TnBatch {
  * while it is small. */
 TN_INLINE int tn_room(TnBatch *b, TnBlock *x, int64_t n, int64_t more, int64_t bytes)
 {
-    const int64_t used = n * bytes, want = (n + more) * bytes, small = INT64_C(1) << 20;
+    const int64_t used = n * bytes, want = (n + more) * bytes, small = INT64_C(1) << 24;
     if (__builtin_expect(want <= x->bytes, 1))
         return 0;
     return tn_keep(&b->frame, x, used, tn_max(want, tn_min(8 * used, small)));
 }
-TN_INLINE int tn_room_for_handles(TnBatch *b, int64_t n)
+TN_INLINE int tn_lacks_handles(const TnBatch *b, int64_t n)
 {
-    if (b->nhandle + n > INT32_MAX)
-        return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, b->nhandle, 0);
-    return tn_room(b, &b->handle, b->nhandle, n, sizeof(TnHandle));
+    return (b->nhandle + n > INT32_MAX) |
+           ((b->nhandle + n) * (int64_t)sizeof(TnHandle) > b->handle.bytes);
 }
 TN_INLINE TnSizesOf *tn_sizes_of(const TnBatch *b, int32_t sizes)
 {
@@ -128,19 +127,11 @@ TN_INLINE TnPool *tn_pool_of(const TnBatch *b, int32_t sizes, int32_t type)
 {
     return (TnPool *)b->pool.at + tn_sizes_of(b, sizes)->pool[type];
 }
-/* n fresh rows; the first into *row. */
-TN_INLINE int tn_rows_of(TnBatch *b, TnPool *p, int64_t n, int64_t *row)
+/* Lacks a pool room for n more rows? */
+TN_INLINE int tn_is_full(const TnPool *p, int64_t n)
 {
-    *row = p->used;
-    if (*row + n > INT32_MAX)
-        return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, *row, 0);
-    int code = 0;
-    if (__builtin_expect(p->bytes > INT32_MAX || (*row + n) * p->bytes > p->row.bytes, 0))
-        code = tn_keep(&b->frame, &p->row, tn_size_mul(*row, p->bytes),
-                       tn_size_mul(*row + n, p->bytes));
-    p->used += code ? 0 : n;
-    b->row_bytes += n * p->bytes;
-    return code;
+    return (p->bytes > INT32_MAX) | (p->used + n > INT32_MAX) |
+           ((p->used + n) * (p->bytes & INT32_MAX) > p->row.bytes);
 }
 /* The handles that a node reads, and how many. A list's node has them behind two numbers. */
 TN_INLINE const int32_t *tn_reads(const TnBatch *b, const TnNode *x, int32_t *n)

@@ -1,7 +1,38 @@
-/* prelude_batch_record: what the walk of a request calls for nodes and rows that are seldom.
+/* prelude_batch_record: what the walk of a request calls where memory has to grow, and for nodes and
+ * rows that are seldom.
  */
 #ifndef TN_PRELUDE_BATCH_RECORD_H
 #define TN_PRELUDE_BATCH_RECORD_H
+
+static int tn_room_for_handles(TnBatch *b, int64_t n)
+{
+    if (b->nhandle + n > INT32_MAX)
+        return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, b->nhandle, 0);
+    return tn_room(b, &b->handle, b->nhandle, n, sizeof(TnHandle));
+}
+static int tn_need_stack(TnBatch *b, TnRequestRun *r, int64_t slots)
+{
+    const int64_t bytes = slots * (int64_t)sizeof(int32_t);
+    return __builtin_expect(bytes <= r->stack.bytes, 1)
+               ? 0
+               : tn_keep(&b->frame, &r->stack, r->stack.bytes, bytes);
+}
+TN_LINKED int tn_room_for_node(TnBatch *b, int32_t nin, int32_t nout)
+{
+    int code = tn_room(b, &b->node, b->nnode, 1, sizeof(TnNode));
+    code = code ? code : tn_room(b, &b->arg, b->narg, nin, sizeof(int32_t));
+    return code ? code : tn_room_for_handles(b, nout);
+}
+TN_LINKED int tn_room_for_row(TnBatch *b, TnPool *p)
+{
+    const int code = tn_room_for_handles(b, 1);
+    return code || !tn_is_full(p, 1) ? code : tn_room_for_rows(b, p, 1);
+}
+TN_LINKED int tn_room_for_call(TnBatch *b, TnRequestRun *r, int64_t slots)
+{
+    const int code = tn_need_stack(b, r, slots);
+    return code ? code : tn_room(b, &r->frame, r->nframe, 1, sizeof(TnCallFrame));
+}
 
 static int tn_new_handles(TnBatch *b, int64_t n)
 {

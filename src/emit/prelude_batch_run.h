@@ -6,6 +6,22 @@
 #ifndef TN_PRELUDE_BATCH_RUN_H
 #define TN_PRELUDE_BATCH_RUN_H
 
+static int tn_room_for_rows(TnBatch *b, TnPool *p, int64_t n)
+{
+    if (p->used + n > INT32_MAX)
+        return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, p->used, 0);
+    return tn_keep(&b->frame, &p->row, tn_size_mul(p->used, p->bytes),
+                   tn_size_mul(p->used + n, p->bytes));
+}
+/* n fresh rows; the first into *row. */
+static int tn_rows_of(TnBatch *b, TnPool *p, int64_t n, int64_t *row)
+{
+    const int code = tn_is_full(p, n) ? tn_room_for_rows(b, p, n) : 0;
+    *row = p->used;
+    p->used += code ? 0 : n;
+    b->row_bytes += n * p->bytes;
+    return code;
+}
 /* Of n fresh values; the first into *row. */
 static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
 {
@@ -56,7 +72,10 @@ TN_HOT static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const 
     const TnNode *node = (const TnNode *)b->node.at;
     const int32_t *arg = (const int32_t *)b->arg.at;
     const int64_t bytes = tn_sizes_of(b, sizes)->asked[number];
-    const int64_t at_once = tn_max(TN_LEAST_AT_ONCE, TN_CACHES_AT_ONCE * b->p->cache / bytes);
+    const int64_t at_once =
+        n <= TN_LEAST_AT_ONCE
+            ? n
+            : tn_max(TN_LEAST_AT_ONCE, TN_CACHES_AT_ONCE * b->p->cache / bytes);
     const void *in[2 * k->nin + 1];
     void *out[k->nout + 1];
     int64_t first[k->nout + 1], most = 1;
@@ -221,18 +240,19 @@ TN_HOT static int tn_flush(TnBatch *b, int64_t pieces)
     b->asked = 0;
     if (!b->nnode)
         return 0;
-    if ((code = tn_expect_rows(b, pieces)))
-        return code;
-    if (__builtin_expect(b->policy->kind != TN_POLICY_DEPTH || b->policy->seen, 0)) {
-        int ran;
-        if ((code = tn_flush_by_policy(b, &ran)) || ran)
-            return code;
-    }
-    if (b->nnode == 1) {             /* a request alone that waits for it */
+    const int by_depth = b->policy->kind == TN_POLICY_DEPTH && !b->policy->seen;
+    if (b->nnode == 1 && by_depth) {         /* a request alone that waits for it */
         int32_t one = 0;
         code = tn_run_group(b, &one, 1);
         b->nnode = b->narg = b->deepest = b->deepest_last = 0;
         return code ? code : tn_sweep(b);
+    }
+    if ((code = tn_expect_rows(b, pieces)))
+        return code;
+    if (__builtin_expect(!by_depth, 0)) {
+        int ran;
+        if ((code = tn_flush_by_policy(b, &ran)) || ran)
+            return code;
     }
     if ((code = tn_keep(&b->frame, &b->count, 0, (nkey + 1 + kinds) * (int64_t)sizeof(int32_t))) ||
         (code = tn_keep(&b->frame, &b->order, 0, b->nnode * (int64_t)sizeof(int32_t))))

@@ -12,6 +12,9 @@ TN_LINKED int tn_one(const TnBatchProgram *p, const TnFrame *f, const void *cons
 TN_LINKED int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes);
 TN_LINKED int tn_set_size(TnBatch *b, int32_t late, int64_t value, int64_t most, int32_t *sizes);
 TN_LINKED int tn_run_piece(TnBatch *b);
+TN_LINKED int tn_room_for_node(TnBatch *b, int32_t nin, int32_t nout);
+TN_LINKED int tn_room_for_row(TnBatch *b, TnPool *p);
+TN_LINKED int tn_room_for_call(TnBatch *b, TnRequestRun *r, int64_t slots);
 TN_LINKED int tn_run_host(TnBatch *b, const TnRequestRun *r, int32_t block, const void *const *in,
                           void *const *out);
 TN_LINKED int tn_record_split(TnBatch *b, int32_t sizes, int32_t block, int64_t made);
@@ -39,10 +42,11 @@ TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t bloc
 {
     const int64_t nnode = b->nnode, narg = b->narg, nhandle = b->nhandle;
     const TnSizesOf *z = tn_sizes_of(b, r->sizes);
+    const int full = ((nnode + 1) * (int64_t)sizeof(TnNode) > b->node.bytes) |
+                     ((narg + nin) * (int64_t)sizeof(int32_t) > b->arg.bytes) |
+                     tn_lacks_handles(b, nout);
     int fault;
-    if ((fault = tn_room(b, &b->node, nnode, 1, sizeof(TnNode))) ||
-        (fault = tn_room(b, &b->arg, narg, nin, sizeof(int32_t))) ||
-        (fault = tn_room_for_handles(b, nout)))
+    if (__builtin_expect(full, 0) && (fault = tn_room_for_node(b, nin, nout)))
         return fault;
     TnHandle *handle = TN_HANDLES(b), *made = handle + nhandle;
     int32_t depth = last ? TN_LAST : 0, *arg = (int32_t *)b->arg.at + narg;
@@ -110,13 +114,14 @@ TN_INLINE int tn_fresh_row(TnBatch *b, int32_t sizes, int32_t type, int32_t *slo
 {
     const int32_t pool = tn_sizes_of(b, sizes)->pool[type];
     TnPool *p = (TnPool *)b->pool.at + pool;
-    int64_t row;
-    int fault = tn_room_for_handles(b, 1);
-    if (fault || (fault = tn_rows_of(b, p, 1, &row)))
+    int fault;
+    if (__builtin_expect(tn_lacks_handles(b, 1) | tn_is_full(p, 1), 0) &&
+        (fault = tn_room_for_row(b, p)))
         return fault;
-    TN_HANDLES(b)[b->nhandle] = (TnHandle){(int32_t)row, 0, pool};
+    TN_HANDLES(b)[b->nhandle] = (TnHandle){(int32_t)p->used, 0, pool};
     *slot = (int32_t)b->nhandle++;
-    *at = (char *)p->row.at + row * p->bytes;
+    *at = (char *)p->row.at + p->used++ * p->bytes;
+    b->row_bytes += p->bytes;
     return 0;
 }
 /* The same of what is inline, bytes of it: a constant, so that it is no call. */
@@ -132,14 +137,6 @@ TN_INLINE int tn_as_row(TnBatch *b, const TnRequestRun *r, int32_t type, int32_t
 
 /* ---- frames and turns ---- */
 
-TN_INLINE int tn_need_stack(TnBatch *b, TnRequestRun *r, int64_t slots)
-{
-    const int64_t bytes = slots * (int64_t)sizeof(int32_t);
-    return __builtin_expect(bytes <= r->stack.bytes, 1)
-               ? 0
-               : tn_keep(&b->frame, &r->stack, r->stack.bytes, bytes);
-}
-
 /* A frame behind the caller's: the slots that the caller has, and that the function needs. */
 TN_INLINE int tn_push(TnBatch *b, TnRequestRun *r, int32_t function, int32_t have, int32_t need,
                       int32_t at)
@@ -148,8 +145,10 @@ TN_INLINE int tn_push(TnBatch *b, TnRequestRun *r, int32_t function, int32_t hav
     int fault;
     if (r->nframe >= b->p->max_calls)
         return tn_refuse(b->frame.fault, TN_FAULT_DEPTH, 0, 0, r->nframe + 1, b->p->max_calls);
-    if ((fault = tn_need_stack(b, r, (int64_t)r->base + have + need)) ||
-        (fault = tn_room(b, &r->frame, r->nframe, 1, sizeof(TnCallFrame))))
+    const int64_t slots = (int64_t)r->base + have + need;
+    const int full = (slots * (int64_t)sizeof(int32_t) > r->stack.bytes) |
+                     ((r->nframe + 1) * (int64_t)sizeof(TnCallFrame) > r->frame.bytes);
+    if (__builtin_expect(full, 0) && (fault = tn_room_for_call(b, r, slots)))
         return fault;
     ((TnCallFrame *)r->frame.at)[r->nframe++] = up;
     r->function = function;

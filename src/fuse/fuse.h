@@ -94,8 +94,6 @@ typedef struct {
     uint32_t candidates, pay, taken;
     /* of those that pay: candidates that share a group with another; cycles that choices closed */
     uint32_t rivals, cycles;
-    /* values with more readers that are matrix multiplications than all subsets are listed for */
-    uint32_t unlisted;
     /* gain of the accepted, and the upper bound of any legal choice */
     double seconds, bound;
     bool exact;
@@ -137,9 +135,6 @@ typedef struct {
     bool (*again)(void *user);
     void *user;
     double kernel; /* time that one kernel less saves beside its price [seconds] */
-    /* the most that matrix multiplications side by side save for each kernel less [seconds]; 0: not
-     * known */
-    double beside;
 } FusePrice;
 /* The plan with groups merged where the joint kernel is faster than its parts: matrix
  * multiplications with the rows between them, a contraction and rows of its result or a window over

@@ -224,6 +224,16 @@ graph_call_nest(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *
     return graph_add_node(g, n, nest->nin, in, nest->nout, out);
 }
 
+ValueId
+graph_nest_value(Graph *g, const Nest *n, const char *name, Loc loc, Sym origin, const ValueId *in)
+{
+    ValueId out = n ? graph_value(g, name, n->param[n->nin].type) : 0;
+
+    if (out)
+        graph_call_nest(g, n, loc, origin, in, &out);
+    return out;
+}
+
 bool
 graph_call_used(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *in, ValueId out)
 {

@@ -344,9 +344,7 @@ value_of(Normal *m, const Nest *made, const ValueId *in, const char *name)
 {
     if (are_constant(m, made->nin, in))
         return compute(m, made, in, name);
-    ValueId v = graph_value(m->to, name, made->param[made->nin].type);
-    graph_call_nest(m->to, made, m->node->loc, m->node->origin, in, &v);
-    return v;
+    return graph_nest_value(m->to, made, name, m->node->loc, m->node->origin, in);
 }
 
 /* Would the computed constant take more memory than its operands, parts of words for example? Then

@@ -83,8 +83,8 @@ packed_copy(Ragged *r, ValueId v)
     for (uint32_t d = 0; d < from->rank; d++)
         at[d] = tokens_index(c, k, d, digit);
     nest_write(&b, nest_out(&b, "o", t), axis, nest_load(&b, x, at));
-    return tables_call(&r->t, &b, r->from->value.at[v].name, t,
-                       (ValueId[]){ r->map[v], r->t.row, r->t.column });
+    return graph_nest_value(r->to, nest_finish(&b), r->from->value.at[v].name, (Loc){ 0 }, NULL,
+                            (ValueId[]){ r->map[v], r->t.row, r->t.column });
 }
 
 /* A packed value in the padded batch; padding is 0. 0: refused. */
@@ -114,7 +114,8 @@ padded_copy(Ragged *r, ValueId v)
         at[d] = tokens_index(c, k, d, digit);
     nest_write(&b, nest_out(&b, "o", old->type), at,
                nest_load_or(&b, x, own, scalar_number(c, from->dtype, 0)));
-    return tables_call(&r->t, &b, old->name, old->type, (ValueId[]){ r->packed[v], r->t.place });
+    return graph_nest_value(r->to, nest_finish(&b), old->name, (Loc){ 0 }, NULL,
+                            (ValueId[]){ r->packed[v], r->t.place });
 }
 
 /* ---- nests ----------------------------------------------------------------------------------- */

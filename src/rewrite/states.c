@@ -86,11 +86,7 @@ as_before(Graph *g, ValueId v, const Type *as, const uint8_t *order)
     for (uint32_t d = 0; d < as->rank; d++)
         at[d] = axis[order[d]];
     nest_write(&b, out, axis, nest_load(&b, in, at));
-    const Nest *n = nest_finish(&b);
-    ValueId to = n ? graph_value(g, g->value.at[v].name, as) : 0;
-    if (to)
-        graph_call_nest(g, n, (Loc){ 0 }, NULL, &v, &to);
-    return to;
+    return graph_nest_value(g, nest_finish(&b), g->value.at[v].name, (Loc){ 0 }, NULL, &v);
 }
 
 static const uint8_t *
@@ -120,8 +116,8 @@ grow(Graph *g, const Graph *from, const State *s, const Growth *w, const uint8_t
     for (uint32_t i = 0; i < nest->nin; i++)
         in[i] = map[w->in[i]];
     part[0] = g->input.at[s->input];
-    part[1] = graph_value(g, sym_printf(g->ctx, "%s.rows", y->name), nest->param[nest->nin].type);
-    graph_call_nest(g, nest, n->loc, n->origin, in, &part[1]);
+    part[1] =
+        graph_nest_value(g, nest, sym_printf(g->ctx, "%s.rows", y->name), n->loc, n->origin, in);
     *stored = graph_join(g, y->name, n->loc, n->origin, 2, part);
     return order ? as_before(g, *stored, y->type, order) : *stored;
 }

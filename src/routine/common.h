@@ -49,7 +49,7 @@ tn_lacks(const TnRoutine *r, const char *library)
     memcpy(&fault.want, name + 8, 8);
     *r->args.fault = fault;
 }
-/* No memory for so many bytes. */
+/* No memory for `bytes`. */
 TN_ROUTINE void
 tn_no_memory(const TnRoutine *r, int64_t bytes)
 {
@@ -107,8 +107,7 @@ tn_string(const TnArray *a, int64_t i)
     return s ? s : "";
 }
 
-/* Memory for a string of so many bytes, its end written. NULL: there is none, which is an error of
- * the routine. */
+/* Memory for a string of `bytes`, and its final zero. NULL: there is none, which is reported. */
 TN_ROUTINE char *
 tn_new_string(const TnRoutine *r, int64_t bytes)
 {

@@ -63,40 +63,7 @@ routine_common(void)
 const char *
 routine_source(uint32_t file)
 {
-    static const char random[] =
-#include "routine_random_text.h"
-        , image[] =
-#include "routine_image_text.h"
-              , bits[] =
-#include "routine_bits_text.h"
-                    , matrix[] =
-#include "routine_matrix_text.h"
-                          , window[] =
-#include "routine_window_text.h"
-                                , lookup[] =
-#include "routine_lookup_text.h"
-                                      , nms[] =
-#include "routine_nms_text.h"
-                                            , pairwise[] =
-#include "routine_pairwise_text.h"
-                                                  , product[] =
-#include "routine_product_text.h"
-                                                        , regex[] =
-#include "routine_regex_text.h"
-                                                              , text[] =
-#include "routine_text_text.h"
-                                                                    , digits[] =
-#include "routine_digits_text.h"
-                                                                          , tf_idf[] =
-#include "routine_tf_idf_text.h"
-                                                                                , tree[] =
-#include "routine_tree_text.h"
-                                                                                      , top_k[] =
-#include "routine_top_k_text.h"
-                                                                                            ,
-                      unique[] =
-#include "routine_unique_text.h"
-        ;
+#include "routine_sources.h" /* static const char top_k[] = "…", …: by CMake */
     static const char *const source[] = {
 #undef ROUTINE
 #define ROUTINE(op, plan, file)

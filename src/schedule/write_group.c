@@ -194,6 +194,48 @@ lay_along_rows(const Draft *w, const GroupMember *m, Text *t)
     }
 }
 
+/* A parameter that a part reads once, for each key of a block: a mask. */
+static bool
+is_read_by_key(const Group *g, const GroupMember *m, const Scalar *load)
+{
+    const Scalar *const *loads = scalar_loads(g->w->c, m->n->write[0].value);
+    uint32_t axis = m->own[0], count = 0;
+
+    if (load->u.load.slot >= m->n->nin || load->u.load.outside)
+        return false;
+    FOR_EACH_SCALAR (other, loads)
+        count += other->u.load.slot == load->u.load.slot;
+    bool each = false;
+    for (uint32_t d = 0; d < load->u.load.rank; d++)
+        each |= axis_of(load->u.load.at[d]) == axis;
+    return count == 1 && each &&
+           g->w->p->k->buffer.at[g->w->p->k->part[m->part].buffer[load->u.load.slot]].space ==
+               SPACE_IN;
+}
+
+/* Blocks that are not omitted are anywhere in memory, so no processor foresees the next one: both
+ * contractions prefetch its keys and values, and its mask. */
+static void
+write_prefetches(const Group *g, Text *t)
+{
+    const GroupMember *last = &g->member[g->n - 1];
+
+    for (const GroupMember *m = g->member; m <= last; m++) {
+        if (!m->product)
+            continue;
+        const char *blocks = g->whole_rows ? arena_printf(g->w->a, "%s.kb_", m->name) : "kb";
+        write_steps(t, m->name, "prefetch @.rhs at %s of %s\n",
+                    m == last ? arena_printf(g->w->a, "%s.kk_", m->name)
+                              : axis_name(g->w, m->part, m->sum[m->nsum - 1]),
+                    blocks);
+        FOR_EACH_SCALAR (load, scalar_loads(g->w->c, m->n->write[0].value))
+            if (m != last && is_read_by_key(g, m, load) &&
+                !scalar_holds(g->w->c, m->view.a, load) && !scalar_holds(g->w->c, m->view.b, load))
+                write_steps(t, m->name, "prefetch @.%s at %s of %s\n",
+                            m->n->param[load->u.load.slot].name, blocks, blocks);
+    }
+}
+
 /* A tile of that many rows. */
 static void
 write_tile(Group *g, int64_t rows)
@@ -227,6 +269,8 @@ write_tile(Group *g, int64_t rows)
             if (!is_online(g, m))
                 write_member(g, m, &t, whole);
     }
+    if (g->omits)
+        write_prefetches(g, &t);
     text_add(&t, "run task parallel\n");
     write_program(g->w, &t);
 }

@@ -43,7 +43,7 @@ note_maker(Draft *w, Shortened *out, uint32_t part, uint32_t axis, const Scalar 
             for (uint32_t d = 0; d < load->u.load.rank; d++)
                 if (axis_of(load->u.load.at[d]) == axis && axis_bit(write->at[d]) &&
                     out->nmade < NEST_MAX_AXES)
-                    out->made[out->nmade++] = sym(w->c, axis_name(w, q, axis_of(write->at[d])));
+                    out->made[out->nmade++] = axis_sym(w, q, axis_of(write->at[d]));
         }
     }
 }
@@ -64,12 +64,12 @@ find_reductions(Draft *w, Shortened *out, uint32_t most)
                 !kernel_support(w->c, w->a, p->k, part, x, &s) ||
                 (p->k->npart == 1 && cost_density(w->c, w->a, nest, axis_one(x)) == 1))
                 continue;
-            out[n] = (Shortened){ .loop = sym(w->c, axis_name(w, part, x)),
+            out[n] = (Shortened){ .loop = axis_sym(w, part, x),
                                   .open = !expr_const(nest->axis[x].extent, NULL) };
             for (uint32_t i = 0; i < s.n; i++)
                 uses |= expr_axes(s.bound[i].at);
             FOR_EACH_AXIS (r, uses)
-                out[n].row[out[n].nrow++] = sym(w->c, axis_name(w, part, r));
+                out[n].row[out[n].nrow++] = axis_sym(w, part, r);
             FOR_EACH_SCALAR (load, scalar_loads(w->c, reduce))
                 note_maker(w, &out[n], part, x, load);
             n++;

@@ -150,17 +150,16 @@ write_window_tile(const Window *w, int64_t rows, int64_t vectors, bool pad)
 
     for (uint32_t i = 0; i < nslide; i++)
         slide[i] = w->image.slide[i].axis;
-    const char *lane = lane_name(wr, &slide[nslide - 1], 1);
     if (rows > 1)
         text_printf(&t, "split %s by %lld -> yb yr\n", axis_name(wr, 0, slide[nslide - 2]),
                     (long long)rows);
-    text_printf(&t, "split %s by %lld -> zb zv%s\nsplit zv by %lld -> zr %s\n",
+    text_printf(&t, "split %s by %lld -> zb zv%s\nsplit zv by %lld -> zr l\n",
                 axis_name(wr, 0, slide[nslide - 1]), (long long)(vectors * w->lanes),
-                pad ? " pad" : "", (long long)w->lanes, lane);
-    text_printf(&t, "order %s %s %s zb %s %s zr %s\nfuse %s -> plane\n", outer,
-                axis_names(wr, 0, slide, whole), rows > 1 ? "yb" : "", window, down, lane, outer);
-    text_printf(&t, "hold %s at zb -> acc reg\nrun %s %s zr unroll\nrun %s vector\n",
-                part_name(wr->p, 0), window, down, lane);
+                pad ? " pad" : "", (long long)w->lanes);
+    text_printf(&t, "order %s %s %s zb %s %s zr l\nfuse %s -> plane\n", outer,
+                axis_names(wr, 0, slide, whole), rows > 1 ? "yb" : "", window, down, outer);
+    text_printf(&t, "hold %s at zb -> acc reg\nrun %s %s zr unroll\nrun l vector\n",
+                part_name(wr->p, 0), window, down);
     text_printf(&t, "image %s at plane -> image\n", n->param[w->image.load->u.load.slot].name);
     if (filter)
         text_printf(&t, "stage %s at plane -> filter reg of %s\n",
