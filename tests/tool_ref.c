@@ -10,6 +10,7 @@
 #include "import/import.h"
 #include "ref/ref.h"
 #include "run/run.h"
+#include "support/support.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -61,9 +61,8 @@ const Nest *nest_dot4_products(Ctx *c, const Nest *n, const bool *constant, Dot4
  * quietly: no such sum. (window_sum.c) */
 const Nest *nest_window_sum(Ctx *c, const Nest *n, const Nest **points);
 /* The only output begins, along one dimension, with all of input `slot`, as a concatenation does:
- * the rest as a nest of its own, with the inputs that keep[nin] lists. *dim: that dimension. NULL,
- * quietly: no such output. */
-const Nest *nest_appended(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep);
+ * the rest as a nest of its own. *dim: that dimension. NULL, quietly: no such output. */
+const Nest *nest_appended(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim);
 /* The only output is the concatenation of all inputs along dimension *dim, each once and nothing
  * else: slot [nin] in their order. */
 bool nest_is_concat(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot);
@@ -75,11 +74,11 @@ bool nest_is_concat(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot);
 const Nest *nest_outline(Ctx *c, const Nest *n, const Scalar *s, uint32_t slot,
                          const uint32_t *axis, uint32_t rank, const char *name, const Nest **made);
 /* The same for a factor of a product, through windows and their padding: in place of input *slot,
- * its largest read, whose dimensions it has, or those that the axes there have. *made is of the
- * inputs of n that keep[nin] lists. NULL, quietly, if the factor depends on more than its own axes,
- * or its operand has other reads. */
+ * its largest read, whose dimensions it has, or those that the axes there have. *made is of all inputs
+ * of n. NULL, quietly, if the factor depends on more than its own axes, or its operand has other
+ * reads. */
 const Nest *nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
-                                const Nest **made, bool *keep);
+                                const Nest **made);
 /* A reduction axis reversed: floats are added in another order. */
 const Nest *nest_reverse(Ctx *c, const Nest *n, uint32_t axis);
 

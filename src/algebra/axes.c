@@ -28,13 +28,7 @@ sorted_axes(Ctx *c, const Nest *n, uint32_t kept, const uint32_t *key)
     if (same)
         return n;
     NestEdit e = nest_edit(c, n, 0, 0);
-    Bindings b = { bind, n->naxis };
-    ScalarMap m = { .expr = bindings_apply,
-                    .axes = bindings_axes,
-                    .user = &b,
-                    .ctx = c,
-                    .done = { .arena = e.scratch } };
-    nest_edit_map(&e, &m);
+    nest_edit_bind(c, &e, bind, n->naxis);
     for (uint32_t i = 0; i < count; i++)
         e.axis[place[i]] = n->axis[sorted[i]];
     return nest_edit_done(c, &e);

@@ -38,7 +38,7 @@ dim_of_test(Ctx *c, const Nest *n, const Scalar *test, const Expr **end)
 }
 
 const Nest *
-nest_appended(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep)
+nest_appended(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim)
 {
     const Write *w = &n->write[0];
     const Type *x = n->param[slot].type, *o = n->param[w->out].type;
@@ -67,9 +67,8 @@ nest_appended(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep)
     e.param[w->out].type = type_new(c, o->dtype, o->rank, size);
     e.axis[axis.id].extent = size[d];
     e.write[0].value = scalar_subst(c, rest, &shift, 1);
-    const Nest *made = nest_edit_done(c, &e);
     *dim = d;
-    return made ? nest_drop_unused(c, made, keep) : NULL;
+    return nest_edit_done(c, &e);
 }
 
 /* ---- side by side ---------------------------------------------------------------------------- */

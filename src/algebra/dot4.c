@@ -115,8 +115,7 @@ sums_of(Ctx *c, const Nest *n, const Scalar *factor, AxisSet sum, uint32_t slot,
     AxisSet axes = factor->axes | sum, reduced = 0;
     uint32_t rank = 0, nbind = 0;
 
-    for (uint32_t i = 0; i < n->nin; i++)
-        nest_in(&b, n->param[i].name, n->param[i].type);
+    nest_ins(&b, n);
     FOR_EACH_AXIS (k, axes) {
         bool summed = sum >> k & 1;
         const Expr *axis =
@@ -150,11 +149,7 @@ correction(Ctx *c, const Nest *n, NestEdit *e, const Scalar *times, const Scalar
 
     if (!made)
         return NULL;
-    e->param[e->nest.nin + 1] = e->param[e->nest.nin];
-    e->param[e->nest.nin] =
-        (NestParam){ nest_fresh_param(c, e, sym(c, "sums")), made->param[made->nin].type };
-    e->nest.nin++;
-    e->write[0].out++;
+    nest_edit_input(c, e, "sums", made->param[made->nin].type);
     sums->n++;
     return scalar_2(c, S_MUL, times, read);
 }

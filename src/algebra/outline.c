@@ -55,8 +55,7 @@ make_along(Ctx *c, const Nest *n, const Scalar *s, const uint32_t *axis, uint32_
     Binding bind[NEST_MAX_AXES];
     Bindings all = { bind, 0 };
 
-    for (uint32_t i = 0; i < n->nin; i++)
-        nest_in(&b, n->param[i].name, n->param[i].type);
+    nest_ins(&b, n);
     uint32_t out = nest_out(&b, "p", type_along(c, n, s->dtype, axis, rank));
     for (uint32_t d = 0; d < rank; d++) {
         at[d] = nest_axis(&b, n->axis[axis[d]].name, AXIS_PARALLEL, n->axis[axis[d]].extent);
@@ -80,20 +79,15 @@ static void
 keep_axes(Ctx *c, NestEdit *e, AxisSet axes)
 {
     Binding bind[NEST_MAX_AXES];
-    Bindings all = { bind, 0 };
-    ScalarMap m = { .expr = bindings_apply,
-                    .axes = bindings_axes,
-                    .user = &all,
-                    .ctx = c,
-                    .done = { .arena = e->scratch } };
+    uint32_t kept = 0;
 
     for (uint32_t k = 0; k < e->nest.naxis; k++)
         if (axes >> k & 1) {
-            bind[all.n] = (Binding){ { VAR_AXIS, k }, expr_axis(c, all.n) };
-            e->axis[all.n++] = e->axis[k];
+            bind[kept] = (Binding){ { VAR_AXIS, k }, expr_axis(c, kept) };
+            e->axis[kept++] = e->axis[k];
         }
-    e->nest.naxis = all.n;
-    nest_edit_map(e, &m);
+    e->nest.naxis = kept;
+    nest_edit_bind(c, e, bind, kept);
 }
 
 /* Does anything but s read the input? */
@@ -132,12 +126,8 @@ nest_outline(Ctx *c, const Nest *n, const Scalar *s, uint32_t slot, const uint32
         return NULL;
     NestEdit e = nest_edit(c, n, 0, 1);
     const Type *t = type_along(c, n, s->dtype, axis, rank);
-    if (slot == NO_SLOT) {
-        slot = e.nest.nin++;
-        e.param[slot + 1] = e.param[slot];
-        e.param[slot].name = nest_fresh_param(c, &e, sym(c, "product"));
-        e.write[0].out++;
-    }
+    if (slot == NO_SLOT)
+        slot = nest_edit_input(c, &e, "product", t);
     e.param[slot].type = t;
     for (uint32_t d = 0; d < rank; d++)
         at[d] = expr_axis(c, axis[d]);
@@ -258,8 +248,7 @@ map_factor(Outline *o, Arena *scratch, const Scalar *factor,
 }
 
 const Nest *
-nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot, const Nest **made,
-                    bool *keep)
+nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot, const Nest **made)
 {
     Outline o = { .c = c, .n = n, .ok = true };
     Arena *scratch = arena_child(c->arena);
@@ -286,13 +275,11 @@ nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
     if (o.first && type && o.ok) {
         NestBuilder b = nest_begin(c, arena_printf(c->arena, "%s_made", n->param[o.slot].name));
         const Expr *axis[TN_MAX_RANK];
-        for (uint32_t i = 0; i < n->nin; i++)
-            nest_in(&b, n->param[i].name, n->param[i].type);
+        nest_ins(&b, n);
         uint32_t to = nest_out(&b, "o", type);
         nest_axes_of(&b, type, axis);
         nest_write(&b, to, axis, map_factor(&o, scratch, factor, read_own, to_own));
         *made = nest_finish(&b);
-        *made = *made ? nest_drop_unused(c, *made, keep) : NULL;
         NestEdit e = nest_edit(c, n, 0, 0);
         e.write[0].value =
             scalar_replace(c, n->write[0].value, factor,

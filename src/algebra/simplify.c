@@ -28,64 +28,30 @@ typedef struct {
     Ctx *ctx;
     NestEdit *edit;
     Ranges ranges;
-    Binding bind[NEST_MAX_AXES];
-    AxisSet becomes[NEST_MAX_AXES]; /* what reductions over axis k bind now */
-    bool any;                       /* has anything changed? */
+    bool any; /* has anything changed? */
 } Simplify;
-
-static const Expr *
-bind_axes(ScalarMap *m, const Expr *e)
-{
-    const Simplify *s = m->user;
-
-    return expr_subst(m->ctx, e, s->bind, s->ranges.n);
-}
-
-static AxisSet
-bind_set(ScalarMap *m, AxisSet set)
-{
-    const Simplify *s = m->user;
-    AxisSet to = 0;
-
-    for (uint32_t k = 0; k < s->ranges.n; k++)
-        if (set & axis_one(k))
-            to |= s->becomes[k];
-    return to;
-}
-
-/* Replace the axes as bind and becomes say. */
-static void
-rebind(Simplify *s, Arena *scratch)
-{
-    ScalarMap m = {
-        .expr = bind_axes, .axes = bind_set, .user = s, .ctx = s->ctx, .done = { .arena = scratch }
-    };
-
-    nest_edit_map(s->edit, &m);
-}
 
 /* ---- drop ------------------------------------------------------------------------------------ */
 
 static bool
-drop_unit_axes(Simplify *s, Arena *scratch)
+drop_unit_axes(Simplify *s)
 {
     NestEdit *e = s->edit;
+    Binding bind[NEST_MAX_AXES];
     uint32_t kept = 0, naxis = e->nest.naxis;
 
     for (uint32_t k = 0; k < naxis; k++) {
         Axis axis = e->axis[k];
         bool drop = axis.kind == AXIS_REDUCE && expr_is(axis.extent, 1);
-        s->bind[k] =
+        bind[k] =
             (Binding){ { VAR_AXIS, k }, drop ? expr_int(s->ctx, 0) : expr_axis(s->ctx, kept) };
-        s->becomes[k] = drop ? 0 : axis_one(kept);
         if (!drop)
             e->axis[kept++] = axis;
     }
     if (kept == naxis)
         return false;
     e->nest.naxis = kept;
-    s->ranges.n = naxis;
-    rebind(s, scratch);
+    nest_edit_bind(s->ctx, e, bind, naxis);
     return true;
 }
 
@@ -189,22 +155,7 @@ split_an_axis(Simplify *s, AxisKind kind, Arena *scratch)
     }
     if (!search.divisor)
         return false;
-
-    uint32_t outer = search.axis, inner = e->nest.naxis;
-    e->axis[inner] = e->axis[outer];
-    e->axis[inner].name = nest_fresh_axis(c, e, e->axis[outer].name);
-    e->axis[inner].extent = search.divisor;
-    e->axis[outer].extent = expr_exact_div(c, e->axis[outer].extent, search.divisor);
-    for (uint32_t k = 0; k < inner; k++) {
-        s->bind[k] = (Binding){ { VAR_AXIS, k }, expr_axis(c, k) };
-        s->becomes[k] = axis_one(k);
-    }
-    s->bind[outer].to =
-        expr_add(c, expr_mul(c, search.divisor, expr_axis(c, outer)), expr_axis(c, inner));
-    s->becomes[outer] |= axis_one(inner);
-    s->ranges.n = inner;
-    rebind(s, scratch);
-    e->nest.naxis = inner + 1;
+    nest_edit_split(c, e, search.axis, search.divisor);
     return true;
 }
 
@@ -334,7 +285,7 @@ simplify(Ctx *c, const Nest *n, bool parallel)
 
     for (uint32_t round = 0; round < MAX_ROUNDS; round++) {
         Arena *scratch = arena_child(c->arena);
-        bool changed = drop_unit_axes(&s, scratch);
+        bool changed = drop_unit_axes(&s);
         changed = split_an_axis(&s, AXIS_REDUCE, scratch) || changed;
         if (parallel && split_an_axis(&s, AXIS_PARALLEL, scratch))
             split = changed = true;

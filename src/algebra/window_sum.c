@@ -80,8 +80,7 @@ make_points(const SummedWindow *w)
     AxisSet reduced = 0;
     uint32_t rank = 0;
 
-    for (uint32_t i = 0; i < w->n->nin; i++)
-        nest_in(&b, w->n->param[i].name, w->n->param[i].type);
+    nest_ins(&b, w->n);
     for (uint32_t d = 0; d < t->rank; d++) {
         at[d] = nest_axis(&b, sym_printf(c, "d%u", d), w->is_alone[d] ? AXIS_REDUCE : AXIS_PARALLEL,
                           t->dim[d]);
@@ -113,10 +112,7 @@ make_windows(const SummedWindow *w, const Type *points)
             at[rank++] = w->load->u.load.at[d];
     const Scalar *zero = w->load->u.load.outside ? scalar_int(w->c, w->reduce->dtype, 0) : NULL;
     const Scalar *body = scalar_load(w->c, w->reduce->dtype, nin, rank, at, zero);
-    e.param[nin + 1] = e.param[nin];
-    e.param[nin] = (NestParam){ nest_fresh_param(w->c, &e, sym(w->c, "t")), points };
-    e.nest.nin++;
-    e.write[0].out++;
+    nest_edit_input(w->c, &e, "t", points);
     e.write[0].value =
         scalar_reduce(w->c, COMB_SUM, w->reduce->u.reduce.axes & ~w->alone, &body, 1);
     FOR_EACH_AXIS (x, w->alone)

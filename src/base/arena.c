@@ -274,11 +274,19 @@ arena_str(Arena *a, const char *s)
 char *
 arena_printf(Arena *a, const char *format, ...)
 {
-    va_list args, again;
+    va_list args;
     va_start(args, format);
+    char *s = arena_vprintf(a, format, args);
+    va_end(args);
+    return s;
+}
+
+char *
+arena_vprintf(Arena *a, const char *format, va_list args)
+{
+    va_list again;
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
-    va_end(args);
     char *s = arena_alloc(a, n < 0 ? 1 : (size_t)n + 1);
     if (s && n > 0)
         vsnprintf(s, (size_t)n + 1, format, again);

@@ -2,21 +2,6 @@
  * printed. */
 #include "base/base.h"
 
-#include <stdio.h>
-
-static const char *
-format_text(Arena *a, const char *format, va_list args)
-{
-    va_list again;
-    va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
-    char *s = arena_alloc(a, n < 0 ? 1 : (size_t)n + 1);
-    if (n > 0)
-        vsnprintf(s, (size_t)n + 1, format, again);
-    va_end(again);
-    return s;
-}
-
 /* The location is copied: it often points into a model or a buffer that is freed before the
  * message. */
 static void
@@ -31,15 +16,31 @@ add(Diags *d, DiagClass class, bool note, Loc loc, const char *text)
 }
 
 bool
+diag_verror(Diags *d, DiagClass class, Loc loc, const char *format, va_list args)
+{
+    add(d, class, false, loc, arena_vprintf(d->arena, format, args));
+    if (d->worst == DIAG_OK)
+        d->worst = class;
+    return false;
+}
+
+bool
 diag_error(Diags *d, DiagClass class, Loc loc, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    const char *text = format_text(d->arena, format, args);
+    diag_verror(d, class, loc, format, args);
     va_end(args);
-    add(d, class, false, loc, text);
-    if (d->worst == DIAG_OK)
-        d->worst = class;
+    return false;
+}
+
+bool
+diag_usage(Diags *d, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    diag_verror(d, DIAG_USAGE, (Loc){ 0 }, format, args);
+    va_end(args);
     return false;
 }
 
@@ -48,7 +49,7 @@ diag_note(Diags *d, Loc loc, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    const char *text = format_text(d->arena, format, args);
+    const char *text = arena_vprintf(d->arena, format, args);
     va_end(args);
     add(d, DIAG_OK, true, loc, text);
 }

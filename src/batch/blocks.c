@@ -22,14 +22,9 @@ static ValueId
 read_rows(BlockBuild *m, ValueId v)
 {
     const Value *x = &m->from->value.at[v];
-    const Nest *n = batch_read(m->c, x->type, m->instances, m->rows);
-    ValueId rows;
 
-    if (!n)
-        return 0;
-    rows = graph_value(m->to, x->name, n->param[2].type);
-    graph_call_nest(m->to, n, (Loc){ 0 }, NULL, m->pool[v], &rows);
-    return rows;
+    return graph_nest_value(m->to, batch_read(m->c, x->type, m->instances, m->rows), x->name,
+                            (Loc){ 0 }, NULL, m->pool[v]);
 }
 
 /* A value as a node reads it; shared values are computed on demand. */
@@ -51,18 +46,15 @@ value_of(BlockBuild *m, ValueId v)
 static ValueId
 row_of(BlockBuild *m, ValueId v)
 {
-    ValueId made = value_of(m, v), row;
+    ValueId made = value_of(m, v);
 
     if (!m->p->shared[v] || !made || m->p->kind != BLOCK_BATCHED)
         return made;
     if (m->spread[v])
         return m->spread[v];
     const Nest *n = batch_spread(m->c, m->from->value.at[v].type, m->instances);
-    if (!n)
-        return 0;
-    row = graph_value(m->to, m->from->value.at[v].name, n->param[1].type);
-    graph_call_nest(m->to, n, (Loc){ 0 }, NULL, &made, &row);
-    return m->spread[v] = row;
+    return m->spread[v] =
+               graph_nest_value(m->to, n, m->from->value.at[v].name, (Loc){ 0 }, NULL, &made);
 }
 
 /* Is it the initial value of a combining write? */

@@ -369,9 +369,7 @@ link_library(BuildRun *b, Argv *argv)
         return diag_error(b->diags, DIAG_USAGE, (Loc){ .file = b->o->library },
                           "cannot open the library: %s", strerror(errno));
     VEC_PUSH(b->arena, argv, arena_str(b->arena, path));
-    VEC_PUSH(b->arena, argv, "-Xlinker");
-    VEC_PUSH(b->arena, argv, "-rpath");
-    VEC_PUSH(b->arena, argv, "-Xlinker");
+    argv_split(b->arena, argv, "-Xlinker -rpath -Xlinker");
     *slash = 0;
     VEC_PUSH(b->arena, argv, arena_str(b->arena, path));
     free(path);

@@ -15,6 +15,12 @@ enum { GCC_OLDEST = 12, CLANG_OLDEST = 14 };
 static const char install_hint[] = "Install one (Debian, Ubuntu: apt install gcc) or name one with "
                                    "--cc or the environment variable CC";
 
+static const char *
+first_line(Arena *a, const char *s)
+{
+    return arena_printf(a, "%.*s", (int)strcspn(s, "\n"), s);
+}
+
 /* The value of a predefined macro, or "" */
 static const char *
 macro_value(Arena *a, const char *macros, const char *name)
@@ -24,11 +30,7 @@ macro_value(Arena *a, const char *macros, const char *name)
 
     if (!at)
         return "";
-    at += strlen(define);
-    size_t n = strcspn(at, "\n");
-    char *value = arena_alloc(a, n + 1);
-    memcpy(value, at, n);
-    return value;
+    return first_line(a, at + strlen(define));
 }
 
 /* Run the compiler for its macros under `flags`. False: *why is an errno, or 0 if it ran and
@@ -73,15 +75,6 @@ compiler_version(Arena *a, const char *macros, const char **complaint)
         *complaint = arena_printf(a, "it is %s %d.%s, older than %d", is_clang ? "Clang" : "GCC",
                                   major, minor, oldest);
     return arena_printf(a, "%s %d.%s.%s", is_clang ? "clang" : "gcc", major, minor, patch);
-}
-
-static const char *
-first_line(Arena *a, const char *s)
-{
-    size_t n = strcspn(s, "\n");
-    char *line = arena_alloc(a, n + 1);
-    memcpy(line, s, n);
-    return line;
 }
 
 /* Identified by its name alone: its macros are clang's. */

@@ -159,14 +159,14 @@ arranged(Job *j, Arena *scratch, const Value *v, Bytes *out)
     if (!v->format)
         return true;
     if (!expr_const(format_count(j->ctx, v->format, v->type), &count))
-        return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
-                          "constant %s: the size of its memory format is not a number", v->name);
+        return model_error(j, DIAG_INTERNAL,
+                           "constant %s: the size of its memory format is not a number", v->name);
     size_t bytes = (size_t)count * dtype_info[v->type->dtype].bytes;
     void *to = arena_alloc(scratch, bytes);
     if (!format_apply(v->format, v->type, out->data, to))
-        return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
-                          "constant %s cannot be arranged in the memory format chosen for it",
-                          v->name);
+        return model_error(j, DIAG_INTERNAL,
+                           "constant %s cannot be arranged in the memory format chosen for it",
+                           v->name);
     *out = (Bytes){ to, bytes };
     return true;
 }
@@ -202,9 +202,9 @@ cut_constant(Job *j, uint32_t constant, uint64_t start, Pieces *pieces, size_t *
     int64_t one = 1, n = (int64_t)constant_bytes(v).bytes;
 
     if (v->format && !(n = format_slices(v->format, v->type, &one)) && constant_bytes(v).bytes)
-        return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
-                          "constant %s cannot be arranged in the memory format chosen for it",
-                          v->name);
+        return model_error(j, DIAG_INTERNAL,
+                           "constant %s cannot be arranged in the memory format chosen for it",
+                           v->name);
     if (v->format && (size_t)(n * one) > *largest)
         *largest = (size_t)(n * one);
     int64_t step = one < PIECE_BYTES ? PIECE_BYTES / one : 1;
@@ -303,13 +303,13 @@ link_library(Job *j, const char *path)
 {
     uint32_t n = j->sources.function.n, nunit = 0;
     BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 2);
-    BuildOptions o = j->o->build;
+    BuildOptions o = j->set->build;
     const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w", emit_c_flags()),
                *target = j->machine.flags;
 
     o.progress = on_unit;
     o.progress_user = j;
-    o.library = j->o->import.library;
+    o.library = j->set->import.library;
     o.memory_bytes = j->o->max_memory_bytes;
     if (!library_link(j, &o.link))
         return false;

@@ -28,16 +28,15 @@ typedef struct {
 /* ---- options --------------------------------------------------------------------------------- */
 
 static bool
-wanted(const Job *j, bool *always)
+is_always(const Job *j)
 {
-    *always = j->o->blas && !strcmp(j->o->blas, "blas=always");
-    return j->o->blas != NULL;
+    return j->set->blas && !strcmp(j->set->blas, "blas=always");
 }
 
 static bool
 find_blas(Job *j, const char **flag)
 {
-    return build_blas(j->arena, &j->ctx->diags, &j->o->build, flag) &&
+    return build_blas(j->arena, &j->ctx->diags, &j->set->build, flag) &&
            (*flag || diag_error(&j->ctx->diags, DIAG_TOOLCHAIN, (Loc){ 0 },
                                 "--library blas: the C compiler finds no CBLAS; -lopenblas, "
                                 "-lcblas and -lblas were tried. Install "
@@ -48,16 +47,16 @@ find_blas(Job *j, const char **flag)
 bool
 library_check(Job *j)
 {
-    bool always;
+    bool always = is_always(j);
     const char *flag;
 
-    if (!wanted(j, &always))
+    if (!j->set->blas)
         return true;
-    if (!always && strcmp(j->o->blas, "blas"))
-        return diag_error(
-            &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+    if (!always && strcmp(j->set->blas, "blas"))
+        return diag_usage(
+            &j->ctx->diags,
             "--library %s: blas (where it takes less) and blas=always are possible, or a file",
-            j->o->blas);
+            j->set->blas);
     if (!always && !(j->machine.blas_f32_per_second > 0 && j->machine.blas_layout_per_second > 0))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->o->machine },
                           "--library blas: nothing is known of how fast the library is on this "
@@ -216,19 +215,16 @@ place_call(LibraryProducts *l, Graph *to, const Node *n, const Graph *from, cons
         expr_is_var(n->nest->write[0].at[d], &v);
         axis[d] = (uint32_t)v.id;
     }
-    bool *keep = NEW_ARRAY(to->arena, bool, n->in.count + 1);
     const Nest *around = nest_outline(c, n->nest, p->sum, NO_SLOT, axis, t->rank, NULL, NULL);
-    if (!around || !(around = nest_drop_unused(c, around, keep)))
+    if (!around)
         return false;
     product = graph_value(to, sym_printf(c, "%s.product", from->value.at[old].name), t);
     graph_call_op(to, &call, 1, &product);
     ValueId *in = NEW_ARRAY(to->arena, ValueId, n->in.count + 1);
-    uint32_t nin = 0;
-    for (uint32_t i = 0; i <= n->in.count; i++)
-        if (keep[i])
-            in[nin++] = i < n->in.count ? map[node_in(from, n, i)] : product;
-    graph_call_nest(to, around, n->loc, n->origin, in, &out);
-    return true;
+    for (uint32_t i = 0; i < n->in.count; i++)
+        in[i] = map[node_in(from, n, i)];
+    in[n->in.count] = product;
+    return graph_call_used(to, around, n->loc, n->origin, in, out);
 }
 
 static Graph *
@@ -261,9 +257,9 @@ products(void *user, const Graph *from)
 bool
 library_products(Job *j)
 {
-    LibraryProducts l = { .j = j, .remarks = { .arena = j->arena } };
+    LibraryProducts l = { .j = j, .remarks = { .arena = j->arena }, .always = is_always(j) };
 
-    if (!wanted(j, &l.always))
+    if (!j->set->blas)
         return true;
     l.prices = choose_prices(j);
     Graph *g = graph_map(j->graph, products, &l);

@@ -168,7 +168,7 @@ state_table(Host *h)
         graph_state_grows(g, s, &grows);
         text_printf(h->t, "    {%u, %u, %d, %d},    /* ", s->input, s->output,
                     grows == t->rank ? -1 : (int)grows, graph_state_in_place(g, s));
-        host_comment(h->t, g->value.at[g->input.at[s->input]].name);
+        text_comment(h->t, g->value.at[g->input.at[s->input]].name);
         text_add(h->t, " */\n");
     }
     text_add(h->t, "};\n\n");

@@ -54,17 +54,10 @@ merge_same(Fusion *f, FusedCall p)
 static FusedCall
 drop_unread(Fusion *f, FusedCall p)
 {
-    uint32_t nin = p.nest->nin, nout = p.nest->nout, kept = 0;
-    bool *keep = NEW_ARRAY(f->arena, bool, nin + 1);
-    const Nest *n = nest_drop_unused(f->ctx, p.nest, keep);
+    ValueId *value = arena_copy(f->arena, p.value, (p.nest->nin + p.nest->nout) * sizeof *value);
+    const Nest *n = nest_drop_unused(f->ctx, p.nest, value);
 
-    if (!n || n == p.nest)
-        return p;
-    ValueId *value = NEW_ARRAY(f->arena, ValueId, nin + nout);
-    for (uint32_t i = 0; i < nin + nout; i++)
-        if (i >= nin || keep[i])
-            value[kept++] = p.value[i];
-    return (FusedCall){ n, value };
+    return n ? (FusedCall){ n, value } : p;
 }
 
 static uint32_t

@@ -39,11 +39,8 @@ row_nest(GraphParser *r, Loc loc, const RowNest *w)
                                                    .nnames = k->data ? 2 : 1,
                                                    .names = names });
 
-    if (!n)
-        return 0;
-    ValueId out = graph_value(r->g, w->name, w->type);
-    graph_call_nest(r->g, n, loc, sym(c, w->origin), (ValueId[]){ w->contents, w->row }, &out);
-    return out;
+    return graph_nest_value(r->g, n, w->name, loc, sym(c, w->origin),
+                            (ValueId[]){ w->contents, w->row });
 }
 
 /* Field f of row `row`; column [d->column.n] are its table's columns. */

@@ -224,6 +224,28 @@ graph_call_nest(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *
     return graph_add_node(g, n, nest->nin, in, nest->nout, out);
 }
 
+ValueId
+graph_nest_value(Graph *g, const Nest *n, const char *name, Loc loc, Sym origin, const ValueId *in)
+{
+    ValueId out = n ? graph_value(g, name, n->param[n->nin].type) : 0;
+
+    if (out)
+        graph_call_nest(g, n, loc, origin, in, &out);
+    return out;
+}
+
+bool
+graph_call_used(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *in, ValueId out)
+{
+    ValueId *value = NEW_ARRAY(g->arena, ValueId, nest->nin + 1);
+
+    for (uint32_t i = 0; i < nest->nin; i++)
+        value[i] = in[i];
+    value[nest->nin] = out;
+    nest = nest_drop_unused(g->ctx, nest, value);
+    return nest && graph_call_nest(g, nest, loc, origin, value, &out) != 0;
+}
+
 /* Sizes that are declared become those of the value; what cannot be proved equal is checked in
  * runs. */
 static void

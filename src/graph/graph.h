@@ -167,6 +167,12 @@ typedef struct {
 NodeId graph_call_op(Graph *g, const OpNode *call, uint32_t nout, const ValueId *out);
 NodeId graph_call_nest(Graph *g, const Nest *n, Loc loc, Sym origin, const ValueId *in,
                        const ValueId *out);
+/* The value of a nest with one result; 0: n is NULL. */
+ValueId graph_nest_value(Graph *g, const Nest *n, const char *name, Loc loc, Sym origin,
+                         const ValueId *in);
+/* graph_call_nest of one result, without the inputs that the nest does not read. False: refused. */
+bool graph_call_used(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *in,
+                     ValueId out);
 /* A nest that a user wrote. Runs check the sizes it needs to stay inside of its tensors. 0,
  * reported: no sizes would do. */
 NodeId graph_call_written_nest(Graph *g, const Nest *n, Loc loc, Sym origin, const ValueId *in,

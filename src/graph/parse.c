@@ -6,8 +6,6 @@
  */
 #include "graph/text.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -15,13 +13,13 @@
 bool
 read_error(const GraphParser *r, Loc loc, const char *format, ...)
 {
+    Ctx *c = r->p.ctx;
     va_list args;
-    char text[512]; /* as in parse_error */
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    diag_error(&c->diags, DIAG_MODEL, loc, "%s", arena_vprintf(c->arena, format, args));
     va_end(args);
-    return diag_error(&r->p.ctx->diags, DIAG_MODEL, loc, "%s", text);
+    return false;
 }
 
 static Sym

@@ -27,8 +27,6 @@
 #include "graph/batch.h"
 #include "graph/internal.h"
 
-#include <stdio.h>
-
 typedef struct {
     const Graph *g;
     DiagClass class;
@@ -47,11 +45,10 @@ static bool broken(const Verify *by, Loc loc, int rule, const char *format, ...)
 static bool
 broken(const Verify *by, Loc loc, int rule, const char *format, ...)
 {
-    char text[512];
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    const char *text = arena_vprintf(by->g->ctx->arena, format, args);
     va_end(args);
     if (by->class == DIAG_INTERNAL)
         return diag_error(&by->g->ctx->diags, by->class, loc, "graph %s: %s (rule %d)", by->g->name,

@@ -20,6 +20,13 @@ nest_in(NestBuilder *b, const char *name, const Type *t)
     return b->in.n - 1;
 }
 
+void
+nest_ins(NestBuilder *b, const Nest *n)
+{
+    for (uint32_t i = 0; i < n->nin; i++)
+        nest_in(b, n->param[i].name, n->param[i].type);
+}
+
 uint32_t
 nest_out(NestBuilder *b, const char *name, const Type *t)
 {

@@ -40,6 +40,43 @@ nest_edit_map(NestEdit *e, ScalarMap *m)
 }
 
 void
+nest_edit_bind(Ctx *c, NestEdit *e, const Binding *b, uint32_t n)
+{
+    Bindings all = { b, n };
+    ScalarMap m = { .expr = bindings_apply,
+                    .axes = bindings_axes,
+                    .user = &all,
+                    .ctx = c,
+                    .done = { .arena = e->scratch } };
+
+    nest_edit_map(e, &m);
+}
+
+void
+nest_edit_split(Ctx *c, NestEdit *e, uint32_t axis, const Expr *step)
+{
+    uint32_t inner = e->nest.naxis;
+    const Expr *both = expr_add(c, expr_mul(c, step, expr_axis(c, axis)), expr_axis(c, inner));
+    Axis within = { nest_fresh_axis(c, e, e->axis[axis].name), e->axis[axis].kind, step };
+
+    e->axis[axis].extent = expr_exact_div(c, e->axis[axis].extent, step);
+    nest_edit_bind(c, e, &(Binding){ { VAR_AXIS, axis }, both }, 1);
+    e->axis[e->nest.naxis++] = within;
+}
+
+uint32_t
+nest_edit_input(Ctx *c, NestEdit *e, const char *name, const Type *t)
+{
+    Sym fresh = nest_fresh_param(c, e, sym(c, name));
+    uint32_t slot = e->nest.nin++;
+
+    e->param[slot + 1] = e->param[slot];
+    e->param[slot] = (NestParam){ fresh, t };
+    e->write[0].out++;
+    return slot;
+}
+
+void
 nest_edit_drop(NestEdit *e)
 {
     arena_free(e->scratch);

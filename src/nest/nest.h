@@ -73,6 +73,7 @@ typedef struct NestBuilder {
 
 NestBuilder nest_begin(Ctx *c, const char *name);
 uint32_t nest_in(NestBuilder *b, const char *name, const Type *t); /* its slot */
+void nest_ins(NestBuilder *b, const Nest *n);                      /* all inputs of n, in order */
 /* its number among outputs */
 uint32_t nest_out(NestBuilder *b, const char *name, const Type *t);
 /* A new axis, as its Expr. */
@@ -210,8 +211,9 @@ bool nest_widens(Ctx *c, const Nest *n, int64_t stored);
 
 /* Merges parameters of one tensor, given as `same[i] = j < i`. */
 const Nest *nest_merge_params(Ctx *c, const Nest *n, const uint32_t *same);
-/* Drops inputs without readers; keep[nin] tells which stay. */
-const Nest *nest_drop_unused(Ctx *c, const Nest *n, bool *keep);
+/* Drops inputs without readers, and their entries of of[nin + nout], what the caller knows of the
+ * parameters. */
+const Nest *nest_drop_unused(Ctx *c, const Nest *n, uint32_t *of);
 /* A nest with substituted symbols (binding of VAR_SYMBOL). */
 const Nest *nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb);
 /* The same axes, reads and values, with a dimension of the outputs for every axis that indexes

@@ -55,24 +55,28 @@ nest_merge_params(Ctx *c, const Nest *n, const uint32_t *same)
 }
 
 const Nest *
-nest_drop_unused(Ctx *c, const Nest *n, bool *keep)
+nest_drop_unused(Ctx *c, const Nest *n, uint32_t *of)
 {
     Arena *scratch = arena_child(c->arena);
     Accesses reads = nest_accesses(c, scratch, n);
-    uint32_t *to = NEW_ARRAY(c->arena, uint32_t, n->nin + n->nout), kept = 0;
+    bool *keep = NEW_ARRAY(scratch, bool, n->nin + 1);
+    uint32_t *to = NEW_ARRAY(scratch, uint32_t, n->nin + n->nout), kept = 0;
 
-    for (uint32_t i = 0; i < n->nin; i++)
-        keep[i] = false;
     for (uint32_t i = 0; i < reads.n; i++)
         if (reads.at[i].load->u.load.slot < n->nin)
             keep[reads.at[i].load->u.load.slot] = true;
     for (uint32_t i = 0; i < n->nwrite; i++)
         if (n->write[i].combiner != COMB_NONE && n->write[i].init != NO_SLOT)
             keep[n->write[i].init] = true;
-    arena_free(scratch);
-    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+    for (uint32_t i = 0; i < n->nin + n->nout; i++) {
         to[i] = i >= n->nin || keep[i] ? kept++ : NO_SLOT;
-    return kept == n->nin + n->nout ? n : renumber_inputs(c, n, keep, to);
+        if (to[i] != NO_SLOT)
+            of[to[i]] = of[i];
+    }
+    if (kept < n->nin + n->nout)
+        n = renumber_inputs(c, n, keep, to);
+    arena_free(scratch);
+    return n;
 }
 
 /* ---- symbols --------------------------------------------------------------------------------- */

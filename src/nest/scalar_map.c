@@ -131,12 +131,13 @@ AxisSet
 bindings_axes(ScalarMap *m, AxisSet axes)
 {
     const Bindings *b = m->user;
-    AxisSet to = 0;
-    Var v;
+    AxisSet to = axes;
 
     for (uint32_t k = 0; k < b->n; k++)
-        if (axes >> b->at[k].var.id & 1 && expr_is_var(b->at[k].to, &v))
-            to |= axis_one((uint32_t)v.id);
+        to &= ~axis_one((uint32_t)b->at[k].var.id);
+    for (uint32_t k = 0; k < b->n; k++)
+        if (axes >> b->at[k].var.id & 1)
+            to |= expr_axes(b->at[k].to);
     return to;
 }
 

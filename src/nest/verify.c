@@ -22,8 +22,6 @@
 #include "nest/internal.h"
 #include "nest/walk.h"
 
-#include <stdio.h>
-
 typedef struct {
     Ctx *ctx;
     const Nest *nest;
@@ -40,12 +38,11 @@ static bool __attribute__((format(printf, 3, 4)))
 broken(NestCheck *k, int rule, const char *format, ...)
 {
     va_list args;
-    char text[512];
     if (!k->ok)
         return false;
     k->ok = false;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    const char *text = arena_vprintf(k->ctx->arena, format, args);
     va_end(args);
     return diag_error(&k->ctx->diags, k->class, k->nest->loc, "nest %s: %s (rule %d)",
                       k->nest->name, text, rule);

@@ -15,7 +15,8 @@ typedef VEC(WalkNode) Walk;
 /* Every distinct node of a nest's values, write indices and extents; users before operands. */
 Walk nest_walk(Ctx *c, Arena *a, const Nest *n);
 
-/* Hooks of a map whose user is Bindings: `expr`, and `axes`, where axes are bound to axes. */
+/* Hooks of a map whose user is Bindings: `expr`, and `axes`: reductions over a bound axis run over
+ * the axes of what it is bound to. */
 typedef struct {
     const Binding *at;
     uint32_t n;
@@ -51,6 +52,12 @@ typedef struct {
 NestEdit nest_edit(Ctx *c, const Nest *n, uint32_t more_axes, uint32_t more_params);
 /* Apply m to every Expr and Scalar of the writes, and to the extents of axes. */
 void nest_edit_map(NestEdit *e, ScalarMap *m);
+/* Replace axes in every Expr, and in reductions over them. */
+void nest_edit_bind(Ctx *c, NestEdit *e, const Binding *b, uint32_t n);
+/* An axis in steps of `step`, which divides its extent; a new last axis runs within a step. */
+void nest_edit_split(Ctx *c, NestEdit *e, uint32_t axis, const Expr *step);
+/* A new last input of a nest with one output and one write; its slot. */
+uint32_t nest_edit_input(Ctx *c, NestEdit *e, const char *name, const Type *t);
 /* The finished nest, verified; NULL with an internal error if it is broken. */
 const Nest *nest_edit_done(Ctx *c, NestEdit *e);
 void nest_edit_drop(NestEdit *e);

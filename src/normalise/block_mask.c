@@ -451,7 +451,7 @@ is_same(const MaskTable *k, const Nest *n, const ValueId *in)
 
 /* A nest of one output as a node, or the value of an equal earlier one; 0: refused. */
 static ValueId
-made(Masks *m, const Mask *k, NestBuilder *b, const char *name, const Type *t, const ValueId *in)
+made(Masks *m, const Mask *k, NestBuilder *b, const char *name, const ValueId *in)
 {
     const Nest *n = nest_finish(b), *plain = n ? nest_simplify(m->c, n) : NULL;
 
@@ -460,8 +460,8 @@ made(Masks *m, const Mask *k, NestBuilder *b, const char *name, const Type *t, c
     for (uint32_t i = 0; i < m->table.n; i++)
         if (is_same(&m->table.at[i], plain, in))
             return m->table.at[i].out;
-    ValueId out = graph_value(m->to, name, t);
-    graph_call_nest(m->to, plain, k->node->node->loc, k->node->node->origin, in, &out);
+    ValueId out =
+        graph_nest_value(m->to, plain, name, k->node->node->loc, k->node->node->origin, in);
     VEC_PUSH(m->a, &m->table,
              ((MaskTable){ plain, arena_copy(m->a, in, plain->nin * sizeof *in), out }));
     return out;
@@ -496,14 +496,14 @@ sees_table(Masks *m, const Mask *k, const char *name)
         else
             dim[rank] = axis[x].extent, at[rank++] = e;
     }
-    const Type *t = type_new(c, DT_U8, rank, dim);
     const Scalar *is = copied(&copy, k->cond, bind, k->n), *one = is ? truth(c, is) : NULL;
     if (!one)
         return 0;
-    nest_write(&b, nest_out(&b, "o", t), at, scalar_reduce(c, COMB_MAX, axis_bit(keys), &one, 1));
+    nest_write(&b, nest_out(&b, "o", type_new(c, DT_U8, rank, dim)), at,
+               scalar_reduce(c, COMB_MAX, axis_bit(keys), &one, 1));
     for (uint32_t i = 0; i < copy.nin; i++)
         copy.in[i] = m->map[copy.in[i]];
-    return made(m, k, &b, arena_printf(m->a, "%s_sees", name), t, copy.in);
+    return made(m, k, &b, arena_printf(m->a, "%s_sees", name), copy.in);
 }
 
 /* seen[…, I, j]: does a row of the block see a key, or nothing at all? A partial last block repeats
@@ -549,10 +549,9 @@ strip_table(Masks *m, const Mask *k, const char *name, ValueId sees)
         truth(c, scalar_2(c, S_OR, is,
                           scalar_2(c, S_EQ, nest_load_or(&b, slot, row_at, scalar_int(c, DT_U8, 1)),
                                    scalar_int(c, DT_U8, 0))));
-    const Type *t = type_new(c, DT_U8, k->n, dim);
-    nest_write(&b, nest_out(&b, "o", t), at,
+    nest_write(&b, nest_out(&b, "o", type_new(c, DT_U8, k->n, dim)), at,
                points ? scalar_reduce(c, COMB_MAX, points, &one, 1) : one);
-    return made(m, k, &b, arena_printf(m->a, "%s_seen", name), t, copy.in);
+    return made(m, k, &b, arena_printf(m->a, "%s_seen", name), copy.in);
 }
 
 /* used[…, I, J]: does a row of the block see one of its keys? */
@@ -574,9 +573,9 @@ used_table(Masks *m, const Mask *k, const char *name, ValueId strip)
     const Expr *key = nest_axis(&b, "key", AXIS_REDUCE, expr_int(c, each));
     at[keys] = expr_add(c, expr_scale(c, to[keys], each), key);
     const Scalar *one = nest_load_or(&b, slot, at, scalar_int(c, DT_U8, 0));
-    const Type *t = type_new(c, DT_U8, k->n, dim);
-    nest_write(&b, nest_out(&b, "o", t), to, scalar_reduce(c, COMB_MAX, axis_bit(key), &one, 1));
-    return made(m, k, &b, arena_printf(m->a, "%s_used", name), t, &strip);
+    nest_write(&b, nest_out(&b, "o", type_new(c, DT_U8, k->n, dim)), to,
+               scalar_reduce(c, COMB_MAX, axis_bit(key), &one, 1));
+    return made(m, k, &b, arena_printf(m->a, "%s_used", name), &strip);
 }
 
 /* The nest with its operand from the table, its last input. */
@@ -595,12 +594,9 @@ with_table(Masks *m, const Mask *k, const Type *t)
                                      : x == k->rows ? BLOCK_ROWS
                                                     : 1));
     }
-    e.param[n->nin + 1] = e.param[n->nin];
-    e.param[n->nin] = (NestParam){ nest_fresh_param(c, &e, sym(c, "used")), t };
-    e.nest.nin++;
-    e.write[0].out++;
+    uint32_t slot = nest_edit_input(c, &e, "used", t);
     const Scalar *used =
-        scalar_2(c, S_NE, scalar_load(c, DT_U8, n->nin, k->n, at, NULL), scalar_int(c, DT_U8, 0));
+        scalar_2(c, S_NE, scalar_load(c, DT_U8, slot, k->n, at, NULL), scalar_int(c, DT_U8, 0));
     e.write[0].value = scalar_2(c, S_SEEN, used, n->write[0].value);
     return nest_edit_done(c, &e);
 }

@@ -385,8 +385,7 @@ normalise_gather_tables(Ctx *c, const Nest *n, GatherTables *out)
     if (out->n && !f.mixed) {
         NestBuilder b = nest_begin(c, n->name);
         const Expr *at[TN_MAX_RANK];
-        for (uint32_t i = 0; i < n->nin; i++)
-            nest_in(&b, n->param[i].name, n->param[i].type);
+        nest_ins(&b, n);
         for (uint32_t i = 0; i < out->n; i++)
             nest_in(&b, free_name(scratch, n, i), out->at[i].type);
         uint32_t to = nest_out(&b, n->param[n->nin].name, n->param[n->nin].type);
@@ -410,8 +409,7 @@ normalise_tables(Ctx *c, const Nest *n, const GatherTable *table, uint32_t count
     Binding bind[NEST_MAX_AXES];
     uint32_t rank = 0;
 
-    for (uint32_t i = 0; i < n->nin; i++)
-        nest_in(&b, n->param[i].name, n->param[i].type);
+    nest_ins(&b, n);
     for (int sums = 1; sums >= 0; sums--)
         for (uint32_t k = 0; k < n->naxis; k++)
             if ((table[0].value->axes >> k & 1) && (n->axis[k].kind == AXIS_REDUCE) == sums) {

@@ -183,12 +183,12 @@ pack_constant(Normal *m, const Scalar *load, const Contraction *view, AxisSet ow
     rank += axis_list(used & view->sum, axis + rank);
     const char *name = arena_printf(c->arena, "%s_relaid", m->to->value.at[m->value[slot]].name);
     const Nest *packed = nest_outline(c, m->nest, load, slot, axis, rank, name, &made);
-    bool *keep = NEW_ARRAY(c->arena, bool, m->nest->nin);
-    made = packed ? nest_drop_unused(c, made, keep) : NULL;
+    ValueId *in = arena_copy(c->arena, m->value, (m->nest->nin + 1) * sizeof *in);
+    made = packed ? nest_drop_unused(c, made, in) : NULL;
     /* an index may be read from another tensor */
     if (!made || made->nin > 1)
         return;
-    ValueId v = compute(m, made, &m->value[slot], name);
+    ValueId v = compute(m, made, in, name);
     /* too large: moving it in every run does not pay */
     if (!v)
         return;
@@ -259,19 +259,6 @@ plain_product(Normal *m)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Inputs without readers, such as zero points that went into pairs. */
-static void
-drop_inputs(Normal *m)
-{
-    uint32_t nin = m->nest->nin, kept = 0;
-    bool *keep = NEW_ARRAY(m->ctx->arena, bool, nin + 1);
-
-    m->nest = nest_drop_unused(m->ctx, m->nest, keep);
-    for (uint32_t i = 0; i < nin + 1; i++)
-        if (i == nin || keep[i])
-            m->value[kept++] = m->value[i];
-}
-
 /* The number that all elements of an integer constant equal: zero points of each channel, for
  * example. */
 static bool
@@ -324,46 +311,49 @@ put_numbers(Normal *m)
         any = true;
     }
     if (any && m->nest)
-        drop_inputs(m);
+        m->nest = nest_drop_unused(m->ctx, m->nest, m->value);
 }
 
 /* ---- pairs and quads ------------------------------------------------------------------------- */
 
-/* The result of `made` from the inputs that it keeps: computed now if they are constant, otherwise
- * at run time. 0: a constant too large. */
-static ValueId
-value_of(Normal *m, const Nest *made, const bool *keep, const char *name)
+static int64_t
+stored_bytes(const Normal *m, uint32_t n, const ValueId *v)
 {
-    ValueId *in = NEW_ARRAY(m->ctx->arena, ValueId, m->nest->nin + 1), v;
-    bool constant = true;
-    uint32_t nin = 0;
+    int64_t sum = 0, bytes;
 
-    for (uint32_t i = 0; i < m->nest->nin; i++)
-        if (keep[i]) {
-            constant = constant && m->to->value.at[m->value[i]].data;
-            in[nin++] = m->value[i];
-        }
-    if (constant)
+    for (uint32_t i = 0; i < n; i++)
+        if (!type_static_bytes(m->to->value.at[v[i]].type, &bytes) ||
+            add_overflows(sum, bytes, &sum))
+            return INT64_MAX;
+    return sum;
+}
+
+static bool
+are_constant(const Normal *m, uint32_t n, const ValueId *v)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!m->to->value.at[v[i]].data)
+            return false;
+    return true;
+}
+
+/* The result of `made`: computed now if its inputs are constant, otherwise at run time. 0: a constant
+ * too large. */
+static ValueId
+value_of(Normal *m, const Nest *made, const ValueId *in, const char *name)
+{
+    if (are_constant(m, made->nin, in))
         return compute(m, made, in, name);
-    v = graph_value(m->to, name, made->param[made->nin].type);
-    graph_call_nest(m->to, made, m->node->loc, m->node->origin, in, &v);
-    return v;
+    return graph_nest_value(m->to, made, name, m->node->loc, m->node->origin, in);
 }
 
 /* Would the computed constant take more memory than its operands, parts of words for example? Then
  * its reader computes it. */
 static bool
-widens(const Normal *m, const Nest *made, const bool *keep)
+widens(const Normal *m, const Nest *made, const ValueId *in)
 {
-    int64_t stored = 0, bytes;
-
-    for (uint32_t i = 0; i < m->nest->nin; i++) {
-        const Value *v = &m->to->value.at[m->value[i]];
-        if (keep[i] && (!v->data || !type_static_bytes(v->type, &bytes)))
-            return false;
-        stored += keep[i] ? bytes : 0;
-    }
-    return nest_widens(m->ctx, made, stored);
+    return are_constant(m, made->nin, in) &&
+           nest_widens(m->ctx, made, stored_bytes(m, made->nin, in));
 }
 
 /* A factor of pairs or quads as a tensor: of constants computed now, otherwise once for all its
@@ -373,12 +363,13 @@ make_factor(Normal *m, const Scalar *factor, const char *what)
 {
     Ctx *c = m->ctx;
     const Nest *made;
-    bool *keep = NEW_ARRAY(c->arena, bool, m->nest->nin + 1);
+    ValueId *in = arena_copy(c->arena, m->value, (m->nest->nin + 1) * sizeof *in);
     uint32_t slot;
-    const Nest *reader = nest_outline_factor(c, m->nest, factor, &slot, &made, keep);
+    const Nest *reader = nest_outline_factor(c, m->nest, factor, &slot, &made);
+    made = reader ? nest_drop_unused(c, made, in) : NULL;
     ValueId v =
-        reader && !widens(m, made, keep)
-            ? value_of(m, made, keep,
+        made && !widens(m, made, in)
+            ? value_of(m, made, in,
                        arena_printf(c->arena, "%s_%s", m->to->value.at[m->value[slot]].name, what))
             : 0;
 
@@ -394,24 +385,18 @@ static ValueId
 sums_value(Normal *m, const Nest *sums, const char *name)
 {
     Ctx *c = m->ctx;
-    uint32_t nin = m->nest->nin, count = 0;
-    bool *keep = NEW_ARRAY(c->arena, bool, nin + 2);
+    uint32_t nin = m->nest->nin;
     const Nest *points, *windows = nest_window_sum(c, sums, &points);
+    ValueId *in = arena_copy(c->arena, m->value, (nin + 1) * sizeof *in),
+            *all = arena_copy(c->arena, m->value, (nin + 1) * sizeof *all);
+    const Nest *kept = nest_drop_unused(c, windows ? points : sums, in);
+    ValueId at = value_of(m, kept, in, name);
 
-    if (!windows) {
-        const Nest *kept = nest_drop_unused(c, sums, keep);
-        return value_of(m, kept, keep, name);
-    }
-    const Nest *kept = nest_drop_unused(c, points, keep);
-    ValueId at = value_of(m, kept, keep, name), *in = NEW_ARRAY(c->arena, ValueId, nin + 1);
-    kept = at ? nest_drop_unused(c, windows, keep) : NULL;
-    for (uint32_t i = 0; kept && i <= nin; i++)
-        if (keep[i])
-            in[count++] = i < nin ? m->value[i] : at;
-    ValueId v = kept ? graph_value(m->to, name, kept->param[kept->nin].type) : 0;
-    if (v)
-        graph_call_nest(m->to, kept, m->node->loc, m->node->origin, in, &v);
-    return v;
+    if (!windows || !at)
+        return at;
+    all[nin] = at;
+    ValueId v = graph_value(m->to, name, windows->param[windows->nin].type);
+    return graph_call_used(m->to, windows, m->node->loc, m->node->origin, all, v) ? v : 0;
 }
 
 /* Four summands at a time; the correcting sums are new inputs. The nest itself if it does not
@@ -459,25 +444,12 @@ dot_product(Normal *m)
     if (!same && dots && nest_contraction(m->ctx, dots, &view)) {
         make_factor(m, view.a, what);
         make_factor(m, view.b, what);
-        drop_inputs(m);
+        /* such as zero points that went into pairs */
+        m->nest = nest_drop_unused(m->ctx, m->nest, m->value);
     }
 }
 
 /* ---- one point ------------------------------------------------------------------------------- */
-
-static void
-call_part(Normal *m, const Nest *n, const ValueId *in, ValueId out)
-{
-    bool *keep = NEW_ARRAY(m->ctx->arena, bool, n->nin + 1);
-    ValueId *value = NEW_ARRAY(m->ctx->arena, ValueId, n->nin + 1);
-    const Nest *kept = nest_drop_unused(m->ctx, n, keep);
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < n->nin; i++)
-        if (keep[i])
-            value[count++] = in[i];
-    graph_call_nest(m->to, kept, m->node->loc, m->node->origin, value, &out);
-}
 
 static bool
 in_pieces(Normal *m)
@@ -490,12 +462,11 @@ in_pieces(Normal *m)
     ValueId v =
         graph_value(m->to, arena_printf(m->ctx->arena, "%s_pieces", m->to->value.at[out].name),
                     made->param[made->nin].type);
-    call_part(m, made, m->value, v);
+    graph_call_used(m->to, made, m->node->loc, m->node->origin, m->value, v);
     for (uint32_t i = 0; i < n->nin; i++)
         in[i] = m->value[i];
     in[n->nin] = v;
-    call_part(m, rest, in, out);
-    return true;
+    return graph_call_used(m->to, rest, m->node->loc, m->node->origin, in, out);
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -505,25 +476,22 @@ static void
 make_tables(Normal *m, const Nest *from, const GatherTable *table, uint32_t count, ValueId **to)
 {
     Ctx *c = m->ctx;
-    bool *keep = NEW_ARRAY(c->arena, bool, from->nin + 1), constant = true;
-    ValueId *value = NEW_ARRAY(c->arena, ValueId, from->nin + count);
+    ValueId *value = NEW_ARRAY(c->arena, ValueId, from->nin + count),
+            *own = NEW_ARRAY(c->arena, ValueId, from->nin + count);
     const char *name =
         arena_printf(c->arena, "%s_places", m->to->value.at[m->value[from->nin]].name);
-    uint32_t nin = 0;
 
+    memcpy(value, m->value, from->nin * sizeof *value);
     const Nest *made =
-        nest_drop_unused(c, nest_simplify(c, normalise_tables(c, from, table, count)), keep);
-    for (uint32_t i = 0; i < from->nin; i++)
-        if (keep[i]) {
-            constant = constant && m->to->value.at[m->value[i]].data;
-            value[nin++] = m->value[i];
-        }
+        nest_drop_unused(c, nest_simplify(c, normalise_tables(c, from, table, count)), value);
+    uint32_t nin = made->nin;
+    bool constant = are_constant(m, nin, value);
     for (uint32_t i = 0; i < count; i++) {
         *to[i] = 0;
         if (constant) {
-            bool *own = NEW_ARRAY(c->arena, bool, from->nin + 1);
-            *to[i] = compute(m, nest_drop_unused(c, normalise_tables(c, from, &table[i], 1), own),
-                             value, name);
+            memcpy(own, m->value, from->nin * sizeof *own);
+            const Nest *one = nest_drop_unused(c, normalise_tables(c, from, &table[i], 1), own);
+            *to[i] = compute(m, one, own, name);
         }
         constant = constant && *to[i];
     }
@@ -562,20 +530,10 @@ share_places(Normal *m)
             make_tables(m, from, table, count, to);
     }
     m->value = value;
-    m->nest = rest;
-    drop_inputs(m);
+    m->nest = nest_drop_unused(c, rest, m->value);
 }
 
 /* ---- the graph ------------------------------------------------------------------------------- */
-
-static bool
-only_constants(const Normal *m)
-{
-    for (uint32_t i = 0; i < m->nest->nin; i++)
-        if (!m->to->value.at[m->value[i]].data)
-            return false;
-    return m->nest->nin > 0;
-}
 
 static bool
 is_output(const Graph *g, ValueId v)
@@ -587,18 +545,6 @@ is_output(const Graph *g, ValueId v)
 }
 
 /* ---- constants that are computed where they are read ----------------------------------------- */
-
-static int64_t
-stored_bytes(const Normal *m)
-{
-    int64_t sum = 0, bytes;
-
-    for (uint32_t i = 0; i < m->nest->nin; i++)
-        if (!type_static_bytes(m->to->value.at[m->value[i]].type, &bytes) ||
-            add_overflows(sum, bytes, &sum))
-            return INT64_MAX;
-    return sum;
-}
 
 /* Do more points read the value than it has elements? */
 static bool
@@ -701,8 +647,8 @@ normalise_node(Normal *m, const Graph *from)
         return false;
     take_inputs(m, from);
     ValueId only = nout == 1 ? node_out(from, n, 0) : 0;
-    if (only && only_constants(m) && !is_output(from, only)) {
-        if (nest_widens(m->ctx, m->nest, stored_bytes(m))) {
+    if (only && m->nest->nin && are_constant(m, m->nest->nin, m->value) && !is_output(from, only)) {
+        if (nest_widens(m->ctx, m->nest, stored_bytes(m, m->nest->nin, m->value))) {
             m->wide[only] = (Wide){ n, m->nest, m->value };
             return true;
         }

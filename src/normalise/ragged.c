@@ -83,8 +83,8 @@ packed_copy(Ragged *r, ValueId v)
     for (uint32_t d = 0; d < from->rank; d++)
         at[d] = tokens_index(c, k, d, digit);
     nest_write(&b, nest_out(&b, "o", t), axis, nest_load(&b, x, at));
-    return tables_call(&r->t, &b, r->from->value.at[v].name, t,
-                       (ValueId[]){ r->map[v], r->t.row, r->t.column });
+    return graph_nest_value(r->to, nest_finish(&b), r->from->value.at[v].name, (Loc){ 0 }, NULL,
+                            (ValueId[]){ r->map[v], r->t.row, r->t.column });
 }
 
 /* A packed value in the padded batch; padding is 0. 0: refused. */
@@ -114,7 +114,8 @@ padded_copy(Ragged *r, ValueId v)
         at[d] = tokens_index(c, k, d, digit);
     nest_write(&b, nest_out(&b, "o", old->type), at,
                nest_load_or(&b, x, own, scalar_number(c, from->dtype, 0)));
-    return tables_call(&r->t, &b, old->name, old->type, (ValueId[]){ r->packed[v], r->t.place });
+    return graph_nest_value(r->to, nest_finish(&b), old->name, (Loc){ 0 }, NULL,
+                            (ValueId[]){ r->packed[v], r->t.place });
 }
 
 /* ---- nests ----------------------------------------------------------------------------------- */
@@ -291,21 +292,13 @@ add_axes(Change *k, bool packed)
 static void
 add_tables(Change *k)
 {
-    static const char *const name[] = { "token_row", "token_column", "token_place" };
-    const ValueId table[] = { k->r->t.row, k->r->t.column, k->r->t.place };
-    uint32_t nin = k->n->nin;
-    NestParam param[3];
+    const TokenTables *t = &k->r->t;
+    const Value *value = k->r->to->value.at;
+    Ctx *c = k->r->c;
 
-    for (uint32_t i = 0; i < 3; i++)
-        param[i] = (NestParam){ nest_fresh_param(k->r->c, &k->e, sym(k->r->c, name[i])),
-                                k->r->to->value.at[table[i]].type };
-    memmove(k->e.param + nin + 3, k->e.param + nin, k->n->nout * sizeof *k->e.param);
-    memcpy(k->e.param + nin, param, sizeof param);
-    k->row = nin;
-    k->column = nin + 1;
-    k->place = nin + 2;
-    k->e.nest.nin += 3;
-    k->e.write[0].out += 3;
+    k->row = nest_edit_input(c, &k->e, "token_row", value[t->row].type);
+    k->column = nest_edit_input(c, &k->e, "token_column", value[t->column].type);
+    k->place = nest_edit_input(c, &k->e, "token_place", value[t->place].type);
 }
 
 /* What a packed output holds at scores between two sequences: the model's value at padding, so that
@@ -379,26 +372,21 @@ close_up(Change *k)
 {
     Ctx *c = k->r->c;
     Axis *axis = NEW_ARRAY(k->e.scratch, Axis, k->e.nest.naxis + 1);
-    Binding *bind = NEW_ARRAY(k->e.scratch, Binding, NEST_MAX_AXES);
-    Bindings r = { bind, 0 };
+    Binding bind[NEST_MAX_AXES];
+    uint32_t kept = 0;
 
     for (uint32_t x = 0; x < k->n->naxis; x++) {
         uint32_t from = k->fresh[x] != NO_SLOT ? k->fresh[x] : x;
         if (k->of_sequence[x] != NO_SLOT)
             continue;
-        axis[r.n] = k->e.axis[from];
-        bind[r.n] = (Binding){ { VAR_AXIS, from }, expr_axis(c, r.n) };
-        r.n++;
+        axis[kept] = k->e.axis[from];
+        bind[kept] = (Binding){ { VAR_AXIS, from }, expr_axis(c, kept) };
+        kept++;
     }
-    k->e.nest.naxis = r.n;
+    k->e.nest.naxis = kept;
     k->e.axis = axis;
     k->e.nest.axis = axis;
-    ScalarMap map = { .expr = bindings_apply,
-                      .axes = bindings_axes,
-                      .user = &r,
-                      .ctx = c,
-                      .done = { .arena = k->e.scratch } };
-    nest_edit_map(&k->e, &map);
+    nest_edit_bind(c, &k->e, bind, kept);
 }
 
 /* The finished nest, and the inputs that it reads. NULL: refused. */
@@ -407,18 +395,10 @@ finish(Change *k, ValueId *in)
 {
     Ctx *c = k->r->c;
     const Nest *n = nest_edit_done(c, &k->e);
-    bool *keep = NEW_ARRAY(k->r->m.a, bool, k->n->nin + 4);
-    uint32_t kept = 0;
 
     n = n ? nest_simplify(c, n) : NULL;
-    if (!n)
-        return NULL;
-    uint32_t nin = n->nin;
-    n = nest_drop_unused(c, n, keep);
-    for (uint32_t i = 0; i < nin; i++)
-        if (keep[i])
-            in[kept++] = in[i];
-    return nest_axes_as_written(c, n, 0);
+    n = n ? nest_drop_unused(c, n, in) : NULL;
+    return n ? nest_axes_as_written(c, n, 0) : NULL;
 }
 
 /* Is the output the only input? A packed reshape between digits of one dimension is. */

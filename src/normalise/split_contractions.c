@@ -57,22 +57,6 @@ split_off_sum(Ctx *c, const Nest *n, const Nest **made, const Nest **rest)
     return false;
 }
 
-static bool
-call(Graph *to, const Node *n, const Nest *nest, const ValueId *value, ValueId out)
-{
-    bool *keep = NEW_ARRAY(to->arena, bool, nest->nin);
-    ValueId *in = NEW_ARRAY(to->arena, ValueId, nest->nin);
-    const Nest *used = nest_drop_unused(to->ctx, nest, keep);
-    uint32_t nin = 0;
-
-    for (uint32_t i = 0; i < nest->nin; i++)
-        if (keep[i])
-            in[nin++] = value[i];
-    if (used)
-        graph_call_nest(to, used, n->loc, n->origin, in, &out);
-    return used != NULL;
-}
-
 /* The node, after `made` was taken out; `rest` is left. */
 static bool
 split_node(Graph *to, const Graph *from, const Node *node, ValueId *map, const Nest *made,
@@ -88,13 +72,13 @@ split_node(Graph *to, const Graph *from, const Node *node, ValueId *map, const N
     do {
         Sym name = sym_printf(to->ctx, "%s.product", from->value.at[old].name);
         ValueId v = graph_value(to, name, made->param[made->nin].type);
-        ok = call(to, node, made, value.at, v);
+        ok = graph_call_used(to, made, node->loc, node->origin, value.at, v);
         VEC_PUSH(to->arena, &value, v);
         n = rest;
     } while (ok && split_off_sum(to->ctx, n, &made, &rest));
     if (ok) {
         map[old] = graph_copy_value(to, from, old);
-        ok = call(to, node, n, value.at, map[old]);
+        ok = graph_call_used(to, n, node->loc, node->origin, value.at, map[old]);
     }
     return ok;
 }

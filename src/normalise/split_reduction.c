@@ -93,8 +93,7 @@ normalise_split_reduction(Ctx *c, const Nest *n, int64_t worth, const Nest **mad
     const Expr *dim = expr_int(c, count), *at[TN_MAX_RANK];
     const Type *t = type_new(c, reduce->dtype, 1, &dim);
     NestBuilder b = nest_begin(c, arena_printf(c->arena, "%s_pieces", n->name));
-    for (uint32_t i = 0; i < n->nin; i++)
-        nest_in(&b, n->param[i].name, n->param[i].type);
+    nest_ins(&b, n);
     uint32_t out = nest_out(&b, "p", t);
     const Expr *piece = nest_axis(&b, "piece", AXIS_PARALLEL, dim);
     for (uint32_t k = 0; k < NEST_MAX_AXES; k++) {
@@ -117,8 +116,7 @@ normalise_split_reduction(Ctx *c, const Nest *n, int64_t worth, const Nest **mad
 
     /* Their combination: the same inputs, then the chunks. */
     NestBuilder r = nest_begin(c, n->name);
-    for (uint32_t i = 0; i < n->nin; i++)
-        nest_in(&r, n->param[i].name, n->param[i].type);
+    nest_ins(&r, n);
     uint32_t pieces = nest_in(&r, "p", t),
              all = nest_out(&r, n->param[n->nin].name, n->param[n->nin].type);
     nest_axes_of(&r, n->param[n->nin].type, at);

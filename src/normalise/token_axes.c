@@ -141,41 +141,13 @@ split_index(Split *s, const Tokens *t, const Expr *const *at)
     }
 }
 
-typedef struct {
-    Bindings axes;
-    uint32_t outer, inner;
-} TokenDigits;
-
-static AxisSet
-digit_axes(ScalarMap *map, AxisSet axes)
-{
-    const TokenDigits *d = map->user;
-
-    return axes | (axes >> d->outer & 1 ? axis_one(d->inner) : 0);
-}
-
-/* The nest with s->axis in steps of s->divisor, and a new axis within a step. */
 static const Nest *
 split(const Split *s)
 {
     Ctx *c = s->m->c;
     NestEdit e = nest_edit(c, s->n, 1, 0);
-    uint32_t outer = s->axis, inner = e.nest.naxis++;
-    const Expr *both =
-        expr_add(c, expr_mul(c, s->divisor, expr_axis(c, outer)), expr_axis(c, inner));
-    Binding bind = { { VAR_AXIS, outer }, both };
-    TokenDigits digits = { { &bind, 1 }, outer, inner };
-    ScalarMap map = { .expr = bindings_apply,
-                      .axes = digit_axes,
-                      .user = &digits,
-                      .ctx = c,
-                      .done = { .arena = e.scratch } };
 
-    e.axis[inner] = e.axis[outer];
-    e.axis[inner].name = nest_fresh_axis(c, &e, e.axis[outer].name);
-    e.axis[inner].extent = s->divisor;
-    e.axis[outer].extent = expr_exact_div(c, e.axis[outer].extent, s->divisor);
-    nest_edit_map(&e, &map);
+    nest_edit_split(c, &e, s->axis, s->divisor);
     const Nest *n = nest_edit_done(c, &e);
     return n ? nest_simplify(c, n) : NULL;
 }

@@ -3,18 +3,6 @@
 
 /* ---- nests of text --------------------------------------------------------------------------- */
 
-ValueId
-tables_call(TokenTables *t, NestBuilder *b, const char *name, const Type *type, const ValueId *in)
-{
-    const Nest *n = nest_finish(b);
-
-    if (!n)
-        return 0;
-    ValueId out = graph_value(t->to, name, type);
-    graph_call_nest(t->to, n, (Loc){ 0 }, NULL, in, &out);
-    return out;
-}
-
 /* A table "o" from up to two others by its nest's text, in which n, s and t are the numbers of
  * sequences, columns and tokens; `last` is t if offsets were checked before. 0: it, or one of the
  * others, was refused. */
@@ -46,11 +34,7 @@ table(TokenTables *t, const char *name, const Type *type, uint32_t nin, const Va
                                                              : t->tokens ? 3
                                                                          : 2,
                                                    .names = names });
-    if (!n)
-        return 0;
-    ValueId out = graph_value(t->to, name, type);
-    graph_call_nest(t->to, n, (Loc){ 0 }, NULL, in, &out);
-    return out;
+    return graph_nest_value(t->to, n, name, (Loc){ 0 }, NULL, in);
 }
 
 static const Type *

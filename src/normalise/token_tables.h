@@ -37,8 +37,4 @@ typedef struct {
 bool tables_of_offsets(TokenTables *t, ValueId offsets, uint32_t nlate, const LateSize *late,
                        const Type *type, double density, ValueId *mask);
 
-/* A finished nest as a node of t->to. Its output; 0: refused. */
-ValueId tables_call(TokenTables *t, NestBuilder *b, const char *name, const Type *type,
-                    const ValueId *in);
-
 #endif

@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -296,19 +295,6 @@ replace_words(TextNest *m, Text *t, const char *s)
 
 /* ---- nests ----------------------------------------------------------------------------------- */
 
-static const char *
-print_body(Ctx *c, const char *format, va_list ap)
-{
-    va_list again;
-
-    va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, format, ap);
-    char *s = arena_alloc(c->arena, (size_t)n + 1);
-    vsnprintf(s, (size_t)n + 1, format, again);
-    va_end(again);
-    return s;
-}
-
 /* The values named by `params`, without absent ones. */
 static void
 read_params(TextNest *m, const char *params, const uint32_t *value)
@@ -345,7 +331,7 @@ build_text(Build *b, const char *suffix, const char *params, const uint32_t *val
 
     read_params(&m, params, value);
     va_start(ap, body);
-    replace_words(&m, &text, print_body(c, body, ap));
+    replace_words(&m, &text, arena_vprintf(c->arena, body, ap));
     va_end(ap);
     if (suffix)
         name = arena_printf(c->arena, "%s_%s", name, suffix);

@@ -5,7 +5,6 @@
  */
 #include "op/call.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,18 +13,13 @@
 bool
 op_fail(Ctx *c, const OpCall *call, DiagClass class, const char *format, ...)
 {
-    Text t = { .arena = c->arena };
-    va_list ap, again;
+    va_list ap;
 
     va_start(ap, format);
-    va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, format, ap);
+    diag_error(&c->diags, class, call->loc, "%s: %s", op_name(call),
+               arena_vprintf(c->arena, format, ap));
     va_end(ap);
-    char *s = arena_alloc(c->arena, (size_t)n + 1);
-    vsnprintf(s, (size_t)n + 1, format, again);
-    va_end(again);
-    text_printf(&t, "%s: %s", op_name(call), s);
-    return diag_error(&c->diags, class, call->loc, "%s", text_str(&t));
+    return false;
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -167,6 +161,30 @@ op_numbers(const OpCall *call, Arena *a, const double **out)
     return n;
 }
 
+bool
+op_ints(Ctx *c, const OpCall *call, const char *attr, uint32_t n, int64_t least, int64_t otherwise,
+        int64_t *out)
+{
+    const Attr *a = attr_find(call->attrs, attr);
+
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = otherwise;
+    if (!a || (a->kind == ATTR_INTS && a->n == 0))
+        return true;
+    if (a->kind != ATTR_INTS || a->n != n)
+        return op_fail(c, call, DIAG_MODEL,
+                       "attribute \"%s\" has %u entries, %u are needed for input 0, %s", attr,
+                       a->kind == ATTR_INTS ? a->n : 1, n, type_str(c, call->in[0]));
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = a->ints[i];
+        if (out[i] < least || out[i] > INT32_MAX)
+            return op_fail(c, call, DIAG_MODEL,
+                           "attribute \"%s\" has %lld at %u; from %lld to 2147483647 is allowed",
+                           attr, (long long)out[i], i, (long long)least);
+    }
+    return true;
+}
+
 /* ---- types of inputs --------------------------------------------------------------------- */
 
 bool
@@ -273,6 +291,15 @@ op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out)
                        i, what, type_str(c, call->in[i]));
     *out = call->known[i];
     return true;
+}
+
+bool
+op_param_shape(Ctx *c, const OpCall *call, uint32_t i, Known *out)
+{
+    return op_rank_is(c, call, i, 1) && op_param(c, call, i, "shape", out) &&
+           (out->n <= TN_MAX_RANK ||
+            op_fail(c, call, DIAG_LIMIT, "the shape has %u dimensions, more than %d", out->n,
+                    TN_MAX_RANK));
 }
 
 bool

@@ -39,6 +39,8 @@ bool op_axis(Ctx *c, const OpCall *call, const char *what, int64_t axis, uint32_
 bool op_axis_attr(Ctx *c, const OpCall *call, uint32_t rank, uint32_t *out);
 /* Contents of input i as Exprs. */
 bool op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out);
+/* The same of a shape, of at most TN_MAX_RANK dimensions. */
+bool op_param_shape(Ctx *c, const OpCall *call, uint32_t i, Known *out);
 /* The only one, and as numbers, at most `max`. */
 bool op_param_one(Ctx *c, const OpCall *call, uint32_t i, const char *what, const Expr **out);
 bool op_param_ints(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max,
@@ -56,12 +58,24 @@ bool op_need_floats(Ctx *c, const OpCall *call, uint32_t i);
 bool op_same_dtype(Ctx *c, const OpCall *call, uint32_t a, uint32_t b);
 bool op_rank_at_least(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank);
 bool op_rank_is(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank);
+/* An attribute of n integers, each from `least` up to INT32_MAX; all `otherwise` if it is absent. */
+bool op_ints(Ctx *c, const OpCall *call, const char *attr, uint32_t n, int64_t least,
+             int64_t otherwise, int64_t *out);
 /* Is input i, if it is there, a vector of n elements? `what` names both numbers. */
 bool op_vector(Ctx *c, const OpCall *call, uint32_t i, const Expr *n, const char *what);
 /* The type that elements of type t are computed in: f32 for the short floats, else t itself. */
 DType compute_type(DType t);
 
 /* ---- sizes (sizes.c) ------------------------------------------------------------------------- */
+
+/* Are n dimensions equal, one by one? Messages say "axis 1 of WHAT". */
+bool op_require_dims(Ctx *c, const OpCall *call, uint32_t n, const Expr *const *a,
+                     const Expr *const *b, const char *what);
+/* The windows of `kernel` points, `dilation` apart, in n elements, one each `stride`; and the
+ * elements that one reaches over. */
+const Expr *op_window_count(Ctx *c, const Expr *n, const Expr *kernel, int64_t dilation,
+                            int64_t stride);
+const Expr *op_window_reach(Ctx *c, const Expr *kernel, int64_t dilation);
 
 /* Broadcast inputs first .. first + n into dim. */
 bool op_broadcast(Ctx *c, const OpCall *call, uint32_t first, uint32_t n, uint32_t *rank,

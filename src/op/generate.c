@@ -70,11 +70,8 @@ infer_constant_of_shape(Ctx *c, const OpCall *call, const Type **out)
     const Attr *value = attr_find(call->attrs, "value");
     Known shape;
 
-    if (!op_rank_is(c, call, 0, 1) || !op_param(c, call, 0, "shape", &shape))
+    if (!op_param_shape(c, call, 0, &shape))
         return false;
-    if (shape.n > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the shape has %u dimensions, more than %d", shape.n,
-                       TN_MAX_RANK);
     if (value && (value->kind != ATTR_TENSOR || !expr_is(type_count(c, value->type), 1)))
         return op_fail(c, call, DIAG_MODEL, "attribute \"value\" must be a tensor of one element");
     out[0] = type_new(c, value ? value->type->dtype : DT_F32, shape.n, shape.at);

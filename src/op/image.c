@@ -3,18 +3,12 @@
 
 #include <string.h>
 
-static int64_t
-nth(const OpCall *call, const char *attr, uint32_t i, int64_t otherwise)
-{
-    const Attr *a = attr_find(call->attrs, attr);
-    return a && a->kind == ATTR_INTS && i < a->n ? a->ints[i] : otherwise;
-}
-
 /* ---- col2im: x[n, c*points, blocks] summed into images --------------------------------------- */
 
 typedef struct {
     uint32_t n;
     Known image, block;
+    int64_t stride[TN_MAX_RANK], dilation[TN_MAX_RANK], pad[2 * TN_MAX_RANK];
     const Expr *points, *count[TN_MAX_RANK];
 } Blocks;
 
@@ -28,20 +22,19 @@ read_blocks(Ctx *c, const OpCall *call, Blocks *k)
     if (k->n != k->image.n || k->n == 0 || k->n > TN_MAX_RANK - 2)
         return op_fail(c, call, DIAG_MODEL, "image_shape has %u elements and block_shape %u",
                        k->image.n, k->n);
+    if (!op_ints(c, call, "strides", k->n, 1, 1, k->stride) ||
+        !op_ints(c, call, "dilations", k->n, 1, 1, k->dilation) ||
+        !op_ints(c, call, "pads", 2 * k->n, 0, 0, k->pad))
+        return false;
     k->points = expr_int(c, 1);
     for (uint32_t d = 0; d < k->n; d++) {
-        int64_t stride = nth(call, "strides", d, 1), dilation = nth(call, "dilations", d, 1);
-        int64_t pads = nth(call, "pads", d, 0) + nth(call, "pads", k->n + d, 0);
-        if (expr_le(c, NULL, k->block.at[d], expr_int(c, 0)) == YES || stride < 1 || dilation < 1)
-            return op_fail(c, call, DIAG_MODEL,
-                           "block_shape, strides and dilations must be 1 or more");
-        const Expr *span = expr_scale(c, expr_offset(c, k->block.at[d], -1), dilation);
+        if (expr_le(c, NULL, k->block.at[d], expr_int(c, 0)) == YES)
+            return op_fail(c, call, DIAG_MODEL, "block_shape is %s at %u; 1 or more is needed",
+                           expr_str(c, k->block.at[d]), d);
         k->points = expr_mul(c, k->points, k->block.at[d]);
         k->count[d] =
-            expr_offset(c,
-                        expr_div(c, expr_sub(c, expr_offset(c, k->image.at[d], pads - 1), span),
-                                 expr_int(c, stride)),
-                        1);
+            op_window_count(c, expr_offset(c, k->image.at[d], k->pad[d] + k->pad[k->n + d]),
+                            k->block.at[d], k->dilation[d], k->stride[d]);
     }
     return true;
 }
@@ -83,13 +76,12 @@ expand_col2im(Build *b)
     if (!read_blocks(b->c, b->call, &k))
         return false;
     for (uint32_t d = 0; d < k.n; d++) {
-        long long stride = nth(b->call, "strides", d, 1);
+        long long stride = k.stride[d];
         build_name(b, arena_printf(a, "count%u", d), k.count[d]);
         build_name(b, arena_printf(a, "block%u", d), k.block.at[d]);
         text_printf(&bound, "%sk%u<block%u>", d ? ", " : "", d, d);
         text_printf(&lets, "let p%u = i%u + %lld - %lld*k%u in let q%u = p%u // %lld in ", d, d + 2,
-                    (long long)nth(b->call, "pads", d, 0),
-                    (long long)nth(b->call, "dilations", d, 1), d, d, d, stride);
+                    (long long)k.pad[d], (long long)k.dilation[d], d, d, d, stride);
         text_printf(&hit, "%s%sand(and(p%u %% %lld == 0, 0 <= q%u), q%u < count%u)", d ? ", " : "",
                     d + 1 < k.n ? "and(" : "", d, stride, d, d, d);
     }
@@ -100,9 +92,8 @@ expand_col2im(Build *b)
         point = arena_printf(a, "(%s) * block%u + k%u", point, d, d);
         block = arena_printf(a, "(%s) * count%u + q%u", block, d, d);
     }
-    uint32_t value[] = { 0, build_out(b, 0) };
     build_name(b, "points", k.points);
-    return build_text(b, NULL, "x -> o", value,
+    return build_text(b, NULL, "x -> o", NULL,
                       "o[%s] = %s %s: %s%s ? x[i0, i1 * points + %s, %s] : %s",
                       axes_text(a, 0, k.n + 2), truth ? "any" : "sum", text_str(&bound),
                       text_str(&lets), text_str(&hit), point, block, truth ? "false" : "0");
@@ -171,19 +162,22 @@ static bool
 unpooled(Ctx *c, const OpCall *call, const Expr **dim)
 {
     const Type *x = call->in[0];
-    const Attr *kernel = attr_find(call->attrs, "kernel_shape");
+    int64_t kernel[TN_MAX_RANK], stride[TN_MAX_RANK], pad[2 * TN_MAX_RANK];
+    uint32_t n = x->rank - 2u;
 
     if (!op_rank_at_least(c, call, 0, 3) || !op_rank_is(c, call, 1, x->rank))
         return false;
-    uint32_t n = x->rank - 2;
-    if (!kernel || kernel->n != n)
-        return op_fail(c, call, DIAG_MODEL, "attribute \"kernel_shape\" must have %u entries", n);
+    if (!attr_find(call->attrs, "kernel_shape"))
+        return op_fail(c, call, DIAG_MODEL, "attribute \"kernel_shape\" is missing");
+    if (!op_ints(c, call, "kernel_shape", n, 1, 1, kernel) ||
+        !op_ints(c, call, "strides", n, 1, 1, stride) ||
+        !op_ints(c, call, "pads", 2 * n, 0, 0, pad))
+        return false;
     dim[0] = x->dim[0];
     dim[1] = x->dim[1];
     for (uint32_t d = 0; d < n; d++)
-        dim[2 + d] = expr_offset(
-            c, expr_scale(c, expr_offset(c, x->dim[2 + d], -1), nth(call, "strides", d, 1)),
-            kernel->ints[d] - nth(call, "pads", d, 0) - nth(call, "pads", n + d, 0));
+        dim[2 + d] = expr_offset(c, expr_scale(c, expr_offset(c, x->dim[2 + d], -1), stride[d]),
+                                 kernel[d] - pad[d] - pad[n + d]);
     return true;
 }
 
@@ -194,12 +188,9 @@ infer_max_unpool(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[TN_MAX_RANK];
     Known shape;
 
-    if (!unpooled(c, call, dim))
+    if (!unpooled(c, call, dim) ||
+        !op_require_dims(c, call, x->rank, call->in[1]->dim, x->dim, "the indices and of input 0"))
         return false;
-    for (uint32_t d = 0; d < x->rank; d++)
-        if (!op_require_eq(c, call, call->in[1]->dim[d], x->dim[d],
-                           "axis %u of the indices and of input 0", d))
-            return false;
     if (has_in(call, 2)) {
         if (!op_param(c, call, 2, "output_shape", &shape))
             return false;

@@ -43,9 +43,6 @@ infer_gather(Ctx *c, const OpCall *call, const Type **out)
 
     if (!op_elements(c, call, 1, "i32 or i64") || !op_axis_attr(c, call, x->rank, &axis))
         return false;
-    if (x->rank - 1 + index->rank > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d",
-                       x->rank - 1 + index->rank, TN_MAX_RANK);
     for (uint32_t d = 0; d < axis; d++)
         dim[rank++] = x->dim[d];
     for (uint32_t d = 0; d < index->rank; d++)
@@ -164,16 +161,13 @@ infer_gather_nd(Ctx *c, const OpCall *call, const Type **out)
                        (long long)batch, type_str(c, x), type_str(c, index));
     if (!tuple_width(c, call, (uint32_t)batch, ANY_REST, &width))
         return false;
-    for (uint32_t d = 0; d < batch; d++)
-        if (!op_require_eq(c, call, x->dim[d], index->dim[d], "batch axis %u of both inputs", d))
-            return false;
+    if (!op_require_dims(c, call, (uint32_t)batch, x->dim, index->dim,
+                         "the batches of both inputs"))
+        return false;
     for (uint32_t d = 0; d + 1 < index->rank; d++)
         dim[rank++] = index->dim[d];
     for (uint32_t d = (uint32_t)batch + width; d < x->rank; d++)
         dim[rank++] = x->dim[d];
-    if (rank > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d", rank,
-                       TN_MAX_RANK);
     out[0] = type_new(c, x->dtype, rank, dim);
     return true;
 }
@@ -266,13 +260,10 @@ infer_scatter_elements(Ctx *c, const OpCall *call, const Type **out)
 
     if (!op_elements(c, call, 1, "i32 or i64") || !op_same_dtype(c, call, 0, 2) ||
         !op_rank_is(c, call, 1, x->rank) || !op_rank_is(c, call, 2, x->rank) ||
-        !op_axis_attr(c, call, x->rank, &axis) || !scatter_combiner(c, call, &k))
-        return false;
-    for (uint32_t d = 0; d < x->rank; d++)
-        if (!op_require_eq(c, call, call->in[1]->dim[d], call->in[2]->dim[d],
-                           "axis %u of the indices and of the updates", d))
-            return false;
-    if (!beside_axis(c, call, axis))
+        !op_axis_attr(c, call, x->rank, &axis) || !scatter_combiner(c, call, &k) ||
+        !op_require_dims(c, call, x->rank, call->in[1]->dim, call->in[2]->dim,
+                         "the indices and of the updates") ||
+        !beside_axis(c, call, axis))
         return false;
     out[0] = x;
     return true;

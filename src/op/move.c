@@ -73,11 +73,8 @@ infer_expand(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[TN_MAX_RANK];
     Known shape;
 
-    if (!op_rank_is(c, call, 1, 1) || !op_param(c, call, 1, "shape", &shape))
+    if (!op_param_shape(c, call, 1, &shape))
         return false;
-    if (shape.n > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the new shape has %u dimensions, more than %d",
-                       shape.n, TN_MAX_RANK);
     uint32_t rank = shape.n > x->rank ? shape.n : x->rank;
     for (uint32_t d = 0; d < rank; d++) {
         uint32_t skip_x = rank - x->rank, skip_s = rank - shape.n;

@@ -45,9 +45,6 @@ infer_library_product(Ctx *c, const OpCall *call, const Type **out)
     for (uint32_t d = (uint32_t)batch; d < b->rank; d++)
         if (d != sum_b)
             dim[n++] = b->dim[d];
-    if (n > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the product has rank %u, more than %d", n,
-                       TN_MAX_RANK);
     out[0] = type_new(c, a->dtype, n, dim);
     return true;
 }

@@ -27,10 +27,10 @@ check_scale(Ctx *c, const OpCall *call)
         !(one && call->in[2]->rank <= 1 && expr_is(type_count(c, call->in[2]), 1)) &&
         !op_rank_is(c, call, 2, s->rank))
         return false;
-    for (uint32_t d = 0; has_in(call, 2) && !one && d < s->rank; d++)
-        if (!op_require_eq(c, call, call->in[2]->dim[d], s->dim[d],
-                           "axis %u of the zero point and of the scale", d))
-            return false;
+    if (has_in(call, 2) && !one &&
+        !op_require_dims(c, call, s->rank, call->in[2]->dim, s->dim,
+                         "the zero point and of the scale"))
+        return false;
     if (is_one_number(call, s))
         return true;
     if (!op_axis_attr(c, call, x->rank, &axis))

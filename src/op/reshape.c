@@ -38,11 +38,8 @@ infer_reshape(Ctx *c, const OpCall *call, const Type **out)
     int missing = -1;
     Known shape;
 
-    if (!op_rank_is(c, call, 1, 1) || !op_param(c, call, 1, "shape", &shape))
+    if (!op_param_shape(c, call, 1, &shape))
         return false;
-    if (shape.n > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the new shape has %u dimensions, more than %d",
-                       shape.n, TN_MAX_RANK);
     for (uint32_t d = 0; d < shape.n; d++) {
         dim[d] = shape.at[d];
         if (expr_is(dim[d], -1)) {
@@ -133,9 +130,6 @@ infer_unsqueeze(Ctx *c, const OpCall *call, const Type **out)
 
     if (!op_param(c, call, 1, "axes", &axes))
         return false;
-    if (x->rank + axes.n > TN_MAX_RANK)
-        return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d",
-                       x->rank + axes.n, TN_MAX_RANK);
     if (!op_axes_input(c, call, 1, x->rank + axes.n, &fresh))
         return false;
     if ((uint32_t)__builtin_popcountll(fresh) != axes.n)

@@ -194,36 +194,30 @@ typedef struct {
     const Expr *num, *den;
 } Coordinate;
 
-static void
-coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Expr *i,
-           Coordinate *out)
+static Coordinate
+coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Expr *i)
 {
     const char *mode = op_string(c, call, "coordinate_transformation_mode");
-    const Expr *one = expr_int(c, 1);
+    const Expr *one = expr_int(c, 1), *p = s->p, *q = s->q, *twice = expr_scale(c, p, 2);
+    const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), q);
 
-    if (strcmp(mode, "asymmetric") == 0) {
-        *out = (Coordinate){ expr_mul(c, i, s->q), s->p };
-    } else if (strcmp(mode, "align_corners") == 0) {
+    if (strcmp(mode, "asymmetric") == 0)
+        return (Coordinate){ expr_mul(c, i, q), p };
+    if (strcmp(mode, "align_corners") == 0) {
         /* the resized length is in * p/q, which may be no integer; if sizes are given, q is `in` */
-        bool whole = expr_eq(c, NULL, s->q, in) == YES;
+        bool whole = expr_eq(c, NULL, q, in) == YES;
         const Expr *num = expr_mul(c, i, expr_offset(c, in, -1));
-        const Expr *den =
-            whole ? expr_offset(c, s->p, -1) : expr_sub(c, expr_mul(c, in, s->p), s->q);
-        *out = (Coordinate){ whole ? num : expr_mul(c, num, s->q), expr_max(c, one, den) };
-    } else if (strcmp(mode, "tf_half_pixel_for_nn") == 0) {
-        *out = (Coordinate){ expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q),
-                             expr_scale(c, s->p, 2) };
-    } else if (strcmp(mode, "half_pixel") == 0 || strcmp(mode, "pytorch_half_pixel") == 0) {
-        const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q);
-        *out = (Coordinate){ expr_sub(c, centre, s->p), expr_scale(c, s->p, 2) };
-        if (mode[0] == 'p') /* 0 if there is only one point */
-            out->num = expr_mul(c, out->num, expr_min(c, expr_offset(c, s->extent, -1), one));
-    } else { /* half_pixel_symmetric */
-        const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q);
-        const Expr *shift = expr_sub(c, expr_mul(c, in, s->p), expr_mul(c, s->extent, s->q));
-        *out =
-            (Coordinate){ expr_sub(c, expr_add(c, centre, shift), s->p), expr_scale(c, s->p, 2) };
+        const Expr *den = whole ? expr_offset(c, p, -1) : expr_sub(c, expr_mul(c, in, p), q);
+        return (Coordinate){ whole ? num : expr_mul(c, num, q), expr_max(c, one, den) };
     }
+    if (strcmp(mode, "tf_half_pixel_for_nn") == 0)
+        return (Coordinate){ centre, twice };
+    centre = expr_sub(c, centre, p);
+    if (strcmp(mode, "pytorch_half_pixel") == 0) /* 0 if there is only one point */
+        centre = expr_mul(c, centre, expr_min(c, expr_offset(c, s->extent, -1), one));
+    if (strcmp(mode, "half_pixel_symmetric") == 0)
+        centre = expr_add(c, centre, expr_sub(c, expr_mul(c, in, p), expr_mul(c, s->extent, q)));
+    return (Coordinate){ centre, twice };
 }
 
 static const Expr *
@@ -288,54 +282,35 @@ interpolate(const Linear *l, uint32_t d, const Expr **at)
 
 /* ---- by weights, axis by axis ---------------------------------------------------------------- */
 
-/* The coordinate that point i of axis d reads, in f64, as a text over the names of name_axis. */
+/* The coordinate that a point of axis d reads, in f64, as a text over the names of name_axis; `place`
+ * is that of the axis in the roi, which has beginnings, then ends. */
 static const char *
-coordinate_text(Build *b, const char *i, uint32_t place)
+coordinate_text(Build *b, uint32_t d, uint32_t place, bool crop)
 {
-    Arena *a = b->c->arena;
-    const char *mode = op_string(b->c, b->call, "coordinate_transformation_mode");
+    uint32_t end = place + (crop ? (uint32_t)expr_or(b->call->in[1]->dim[0], 0) / 2 : 0);
 
-    if (!strcmp(mode, "asymmetric"))
-        return arena_printf(a, "f64(%s*q) / f64(p)", i);
-    if (!strcmp(mode, "align_corners"))
-        return arena_printf(a, "f64(%s*steps) / f64(turn)", i);
-    if (!strcmp(mode, "tf_half_pixel_for_nn"))
-        return arena_printf(a, "f64((2*%s + 1)*q) / f64(2*p)", i);
-    if (!strcmp(mode, "half_pixel"))
-        return arena_printf(a, "f64((2*%s + 1)*q - p) / f64(2*p)", i);
-    if (!strcmp(mode, "pytorch_half_pixel"))
-        return arena_printf(a, "f64(((2*%s + 1)*q - p) * min(m - 1, 1)) / f64(2*p)", i);
-    if (!strcmp(mode, "half_pixel_symmetric"))
-        return arena_printf(a, "f64((2*%s + 1)*q + shift - p) / f64(2*p)", i);
-    if (!strcmp(mode, "tf_crop_and_resize"))
-        return arena_printf(a,
-                            "(m > 1 ? f64(roi[%u]) * f64(n - 1) + f64(%s) * (f64(roi[%u]) - "
-                            "f64(roi[%u])) * f64(n - 1) / f64(max(m - 1, 1)) "
-                            ": 0.5 * (f64(roi[%u]) + f64(roi[%u])) * f64(n - 1))",
-                            place, i, place + (uint32_t)expr_or(b->call->in[1]->dim[0], 0) / 2,
-                            place, place, place + (uint32_t)expr_or(b->call->in[1]->dim[0], 0) / 2);
-    op_fail(b->c, b->call, DIAG_MODEL, "coordinate_transformation_mode is \"%s\"", mode);
-    return NULL;
+    return crop ? arena_printf(b->c->arena,
+                               "(m > 1 ? f64(roi[%u]) * f64(n - 1) + f64(i%u) * (f64(roi[%u]) - "
+                               "f64(roi[%u])) * f64(n - 1) / f64(max(m - 1, 1)) "
+                               ": 0.5 * (f64(roi[%u]) + f64(roi[%u])) * f64(n - 1))",
+                               place, d, end, place, place, end)
+                : "f64(num) / f64(den)";
 }
 
-/* n to m elements at p/q; taps on both sides of a coordinate. */
+/* n to m elements at p/q along axis d; taps on both sides of a coordinate. */
 static void
-name_axis(Build *b, const Scale *s, const Expr *n, const Expr *taps)
+name_axis(Build *b, const Scale *s, uint32_t d, const Expr *n, const Expr *taps)
 {
-    Ctx *c = b->c;
-    bool whole = expr_eq(c, NULL, s->q, n) == YES;
-    const Expr *one = expr_int(c, 1), *steps = expr_offset(c, n, -1);
-    const Expr *den = whole ? expr_offset(c, s->p, -1) : expr_sub(c, expr_mul(c, n, s->p), s->q);
+    Coordinate at = coordinate(b->c, b->call, s, n, build_axis(b, d));
 
     build_name(b, "n", n);
     build_name(b, "m", s->extent);
     build_name(b, "p", s->p);
     build_name(b, "q", s->q);
-    build_name(b, "steps", whole ? steps : expr_mul(c, steps, s->q));
-    build_name(b, "turn", expr_max(c, one, den));
-    build_name(b, "shift", expr_sub(c, expr_mul(c, n, s->p), expr_mul(c, s->extent, s->q)));
+    build_name(b, "num", at.num);
+    build_name(b, "den", at.den);
     build_name(b, "taps", taps);
-    build_name(b, "all", expr_scale(c, taps, 2));
+    build_name(b, "all", expr_scale(b->c, taps, 2));
 }
 
 /* The weight of a point at distance `a`. */
@@ -386,10 +361,8 @@ weigh_axis(Build *b, uint32_t from, uint32_t to, uint32_t d, uint32_t place, con
 
     if (op_int(b->call, "antialias"))
         taps = expr_max(c, taps, expr_ceil_div(c, expr_scale(c, s->q, reach), s->p));
-    name_axis(b, s, build_type(b, from)->dim[d], taps);
-    const char *i = arena_printf(a, "i%u", d), *x = coordinate_text(b, i, place);
-    if (!x)
-        return false;
+    name_axis(b, s, d, build_type(b, from)->dim[d], taps);
+    const char *x = coordinate_text(b, d, place, crop);
     const char *before = d ? arena_printf(a, "%s, ", axes_text(a, 0, d)) : "";
     const char *after = d + 1 < rank ? arena_printf(a, ", %s", axes_text(a, d + 1, rank)) : "";
     const char *outside = crop ? arena_printf(a, "or(x < 0, x > f64(n - 1)) ? $T(%.9g) : ",
@@ -487,7 +460,7 @@ expand_resize(Build *b)
         range[d] = (Range){ v, expr_int(c, 0), b->out[0]->dim[d] };
         if (!s[d].p)
             continue;
-        coordinate(c, call, &s[d], x->dim[d], at[d], &coord[d]);
+        coord[d] = coordinate(c, call, &s[d], x->dim[d], at[d]);
         if (!linear)
             nearest(c, call, &s[d], coord[d], &at[d]);
     }

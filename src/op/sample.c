@@ -101,11 +101,10 @@ expand_grid_sample(Build *b)
     for (uint32_t d = 0; d < spatial; d++)
         text_printf(&pixel, ", p%u", d);
     text_add(&pixel, zeros ? " | 0]" : "]");
-    uint32_t value[] = { 0, 1, build_out(b, 0) };
     if (nearest)
-        return build_text(b, NULL, "x grid -> o", value, "o[i0, i1, %s] = %s%s%s", out,
+        return build_text(b, NULL, "x grid -> o", NULL, "o[i0, i1, %s] = %s%s%s", out,
                           text_str(&lets), text_str(&index), text_str(&pixel));
-    return build_text(b, NULL, "x grid -> o", value, "o[i0, i1, %s] = %ssum %s: %s$T(%s)%s", out,
+    return build_text(b, NULL, "x grid -> o", NULL, "o[i0, i1, %s] = %ssum %s: %s$T(%s)%s", out,
                       text_str(&lets), text_str(&taps), text_str(&index), text_str(&pixel),
                       text_str(&weight));
 }
@@ -157,8 +156,7 @@ expand_affine_grid(Build *b)
                             : "theta[i0, k, %u] * ((2*$T(i%u) + 1) / $T(n%u) - 1) + ",
                     k, d, d);
     }
-    uint32_t value[] = { 0, build_out(b, 0) };
-    return build_text(b, NULL, "theta -> o", value, "o[%s, k] = %stheta[i0, k, %u]",
+    return build_text(b, NULL, "theta -> o", NULL, "o[%s, k] = %stheta[i0, k, %u]",
                       axes_text(a, 0, spatial + 1), text_str(&t), spatial);
 }
 
@@ -204,7 +202,6 @@ expand_roi_align(Build *b)
     int64_t ratio = op_int(call, "sampling_ratio"), height = op_int(call, "output_height"),
             width = op_int(call, "output_width");
     const Type *x = call->in[0];
-    uint32_t value[] = { 0, 1, 2, build_out(b, 0) };
     Text lets = { .arena = a };
 
     build_name(b, "h", x->dim[2]);
@@ -236,11 +233,11 @@ expand_roi_align(Build *b)
     for (uint32_t k = 0; k < 4; k++)
         term[k] = arena_printf(a, "%s * %s", weight[k], pixel[k]);
     if (average)
-        return build_text(b, NULL, "m rois batch -> o", value,
+        return build_text(b, NULL, "m rois batch -> o", NULL,
                           "o[r, c, p, q] = let n = at(i64(batch[r]), images) in %s(sum u<ny>, "
                           "v<nx>: %sinside ? %s + %s + %s + %s : 0) / $T(max(ny * nx, 1))",
                           text_str(&lets), point, term[0], term[1], term[2], term[3]);
-    return build_text(b, NULL, "m rois batch -> o", value,
+    return build_text(b, NULL, "m rois batch -> o", NULL,
                       "o[r, c, p, q] = let n = at(i64(batch[r]), images) in %sny * nx == 0 ? 0 : "
                       "max u<ny>, v<nx>: %sinside ? max(max(%s, %s), max(%s, %s)) : 0",
                       text_str(&lets), point, term[0], term[1], term[2], term[3]);
@@ -277,7 +274,6 @@ expand_max_roi_pool(Build *b)
     const OpCall *call = b->call;
     const Attr *shape = attr_find(call->attrs, "pooled_shape");
     double scale = op_float(call, "spatial_scale");
-    uint32_t value[] = { 0, 1, build_out(b, 0) };
     Text lets = { .arena = b->c->arena };
 
     build_name(b, "h", call->in[0]->dim[2]);
@@ -300,7 +296,7 @@ expand_max_roi_pool(Build *b)
             "let n%u = max(min(max(i64(ceil(($T(%c) + 1) * b%u)) + c%u, 0), %c) - from%u, 0) in ",
             d, cell, d, low, extent, d);
     }
-    return build_text(b, NULL, "m rois -> o", value,
+    return build_text(b, NULL, "m rois -> o", NULL,
                       "o[r, c, p, q] = let n = at(i64(rois[r, 0]), images) in %sn0 * n1 == 0 ? 0 : "
                       "max u<n0>, v<n1>: m[n, c, from0 + u, from1 + v]",
                       text_str(&lets));
@@ -313,23 +309,17 @@ typedef struct {
     int64_t stride[2], dilation[2], pad[4], group, offset_group;
 } Deform;
 
-static void
-ints_or(const OpCall *call, const char *attr, uint32_t n, int64_t otherwise, int64_t *out)
+static bool
+read_deform(Ctx *c, const OpCall *call, Deform *d)
 {
-    const Attr *a = attr_find(call->attrs, attr);
-
-    for (uint32_t i = 0; i < n; i++)
-        out[i] = a && a->kind == ATTR_INTS && i < a->n ? a->ints[i] : otherwise;
-}
-
-static void
-read_deform(const OpCall *call, Deform *d)
-{
-    ints_or(call, "strides", 2, 1, d->stride);
-    ints_or(call, "dilations", 2, 1, d->dilation);
-    ints_or(call, "pads", 4, 0, d->pad);
     d->group = op_int(call, "group");
     d->offset_group = op_int(call, "offset_group");
+    if (d->group < 1 || d->offset_group < 1)
+        return op_fail(c, call, DIAG_MODEL, "%lld groups and %lld of offsets; 1 or more are needed",
+                       (long long)d->group, (long long)d->offset_group);
+    return op_ints(c, call, "strides", 2, 1, 1, d->stride) &&
+           op_ints(c, call, "dilations", 2, 1, 1, d->dilation) &&
+           op_ints(c, call, "pads", 4, 0, 0, d->pad);
 }
 
 bool
@@ -339,23 +329,18 @@ infer_deform_conv(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[4];
     Deform d;
 
-    read_deform(call, &d);
+    if (!read_deform(c, call, &d))
+        return false;
     for (uint32_t i = 0; i < call->nin; i++)
         if (has_in(call, i) && (!op_need_floats(c, call, i) || !op_same_dtype(c, call, 0, i) ||
                                 !op_rank_is(c, call, i, i == 3 ? 1 : 4)))
             return false;
-    if (d.group < 1 || d.offset_group < 1 || d.stride[0] < 1 || d.stride[1] < 1 ||
-        d.dilation[0] < 1 || d.dilation[1] < 1)
-        return op_fail(c, call, DIAG_MODEL, "groups, strides and dilations must be 1 or more");
     const Expr *points = expr_scale(c, expr_mul(c, w->dim[2], w->dim[3]), d.offset_group);
     dim[0] = x->dim[0];
     dim[1] = w->dim[0];
     for (uint32_t s = 0; s < 2; s++) {
-        const Expr *window =
-            expr_offset(c, expr_scale(c, expr_offset(c, w->dim[2 + s], -1), d.dilation[s]), 1);
-        const Expr *room =
-            expr_sub(c, expr_offset(c, x->dim[2 + s], d.pad[s] + d.pad[2 + s]), window);
-        dim[2 + s] = expr_offset(c, expr_div(c, room, expr_int(c, d.stride[s])), 1);
+        dim[2 + s] = op_window_count(c, expr_offset(c, x->dim[2 + s], d.pad[s] + d.pad[2 + s]),
+                                     w->dim[2 + s], d.dilation[s], d.stride[s]);
         if (!op_require_eq(c, call, off->dim[2 + s], dim[2 + s],
                            "axis %u of the offsets and of the output", 2 + s))
             return false;
@@ -388,7 +373,8 @@ expand_deform_conv(Build *b)
     bool bias = has_in(call, 3), mask = has_in(call, 4);
     Deform d;
 
-    read_deform(call, &d);
+    if (!read_deform(c, call, &d))
+        return false;
     build_name(b, "h", x->dim[2]);
     build_name(b, "w", x->dim[3]);
     build_name(b, "kh", w->dim[2]);

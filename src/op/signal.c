@@ -34,14 +34,13 @@ expand_window(Build *b)
     const double *w = weight[b->call->op == OP_hann_window      ? 0
                              : b->call->op == OP_hamming_window ? 1
                                                                 : 2];
-    uint32_t value[] = { build_out(b, 0) };
 
     b->real = compute_type(b->out[0]->dtype);
     if (!dtype_is_float(b->real))
         b->real = DT_F32;
     build_name(b, "turn",
                expr_offset(b->c, b->out[0]->dim[0], op_int(b->call, "periodic") ? 0 : -1));
-    return build_text(b, NULL, "-> o", value,
+    return build_text(b, NULL, "-> o", NULL,
                       "o[i] = let x = $T(i) / $T(max(turn, 1)) * 6.283185307179586 in %.17g + "
                       "(%.17g) * cos(x) + %.17g * cos(2 * x)",
                       w[0], w[1], w[2]);

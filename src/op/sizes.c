@@ -58,13 +58,12 @@ typedef struct {
 static const char *
 said(Ctx *c, What *w)
 {
-    Text t = { .arena = c->arena };
     va_list again;
 
     va_copy(again, w->args);
-    text_vprintf(&t, w->format, again);
+    const char *text = arena_vprintf(c->arena, w->format, again);
     va_end(again);
-    return text_str(&t);
+    return text;
 }
 
 /* a == b, or with `most` a <= b */
@@ -170,6 +169,30 @@ op_require(Ctx *c, const OpCall *call, SizeNeed need, const Expr *a, const Expr 
                                 : require_order(c, call, need == NEED_LE, a, b, &w);
     va_end(w.args);
     return ok;
+}
+
+bool
+op_require_dims(Ctx *c, const OpCall *call, uint32_t n, const Expr *const *a, const Expr *const *b,
+                const char *what)
+{
+    for (uint32_t d = 0; d < n; d++)
+        if (!op_require_eq(c, call, a[d], b[d], "axis %u of %s", d, what))
+            return false;
+    return true;
+}
+
+const Expr *
+op_window_reach(Ctx *c, const Expr *kernel, int64_t dilation)
+{
+    return expr_offset(c, expr_scale(c, expr_offset(c, kernel, -1), dilation), 1);
+}
+
+const Expr *
+op_window_count(Ctx *c, const Expr *n, const Expr *kernel, int64_t dilation, int64_t stride)
+{
+    const Expr *room = expr_sub(c, n, op_window_reach(c, kernel, dilation));
+
+    return expr_offset(c, expr_div(c, room, expr_int(c, stride)), 1);
 }
 
 const Expr *

@@ -60,12 +60,10 @@ infer_rotary(Ctx *c, const OpCall *call, const Type **out)
 
     if (!op_need_floats(c, call, 0) || !op_same_dtype(c, call, 0, 1) ||
         !op_same_dtype(c, call, 0, 2) || !rotary_of(c, call, &r) ||
-        !op_rank_is(c, call, 2, call->in[1]->rank))
+        !op_rank_is(c, call, 2, call->in[1]->rank) ||
+        !op_require_dims(c, call, call->in[1]->rank, call->in[1]->dim, call->in[2]->dim,
+                         "cosines and sines"))
         return false;
-    for (uint32_t d = 0; d < call->in[1]->rank; d++)
-        if (!op_require_eq(c, call, call->in[1]->dim[d], call->in[2]->dim[d],
-                           "axis %u of cosines and sines", d))
-            return false;
     out[0] = call->in[0];
     return (!has_in(call, 3) || op_rank_is(c, call, 3, 2)) &&
            has_rows_of(c, call, has_in(call, 3) ? 3 : 1, &r);
@@ -163,16 +161,11 @@ infer_causal_conv(Ctx *c, const OpCall *call, const Type **out)
                        "axis 1 of the weights and one channel of each"))
         return false;
     const Expr *state[] = { x->dim[0], x->dim[1], expr_offset(c, w->dim[2], -1) };
-    if (!op_vector(c, call, 2, x->dim[1], "the extent of the bias and the channels"))
+    if (!op_vector(c, call, 2, x->dim[1], "the extent of the bias and the channels") ||
+        (has_in(call, 3) && (!op_rank_is(c, call, 3, 3) ||
+                             !op_require_dims(c, call, 3, call->in[3]->dim, state,
+                                              "the state and of what comes before the input"))))
         return false;
-    if (has_in(call, 3)) {
-        if (!op_rank_is(c, call, 3, 3))
-            return false;
-        for (uint32_t d = 0; d < 3; d++)
-            if (!op_require_eq(c, call, call->in[3]->dim[d], state[d],
-                               "axis %u of the state and of what comes before the input", d))
-                return false;
-    }
     out[0] = x;
     if (call->nout > 1)
         out[1] = type_new(c, x->dtype, 3, state);

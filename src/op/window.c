@@ -18,38 +18,6 @@ typedef struct {
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* An attribute of n integers, each at least `least`; all `otherwise` if it is absent. */
-static bool
-read_ints(Ctx *c, const OpCall *call, const char *name, uint32_t n, int64_t least,
-          int64_t otherwise, int64_t *out)
-{
-    const Attr *a = attr_find(call->attrs, name);
-
-    for (uint32_t i = 0; i < n; i++)
-        out[i] = otherwise;
-    if (!a || (a->kind == ATTR_INTS && a->n == 0))
-        return true;
-    if (a->kind != ATTR_INTS || a->n != n)
-        return op_fail(c, call, DIAG_MODEL,
-                       "attribute \"%s\" has %u entries, %u are needed for input 0, %s", name,
-                       a->kind == ATTR_INTS ? a->n : 1, n, type_str(c, call->in[0]));
-    for (uint32_t i = 0; i < n; i++) {
-        out[i] = a->ints[i];
-        if (out[i] < least || out[i] > INT32_MAX)
-            return op_fail(c, call, DIAG_MODEL,
-                           "attribute \"%s\" has %lld at %u; from %lld to 2147483647 is allowed",
-                           name, (long long)out[i], i, (long long)least);
-    }
-    return true;
-}
-
-/* (kernel - 1) * dilation + 1 */
-static const Expr *
-reach(Ctx *c, const ConvWindow *w, uint32_t i)
-{
-    return expr_offset(c, expr_scale(c, expr_offset(c, w->kernel[i], -1), w->dilation[i]), 1);
-}
-
 /* The two sides of a total padding: SAME_UPPER puts the odd element at the end, SAME_LOWER at the
  * begin. */
 static void
@@ -75,9 +43,9 @@ read_frame(Ctx *c, const OpCall *call, ConvWindow *w)
     int64_t pads[2 * TN_MAX_RANK];
 
     w->n = x->rank - 2;
-    if (!read_ints(c, call, "strides", w->n, 1, 1, w->stride) ||
-        !read_ints(c, call, "dilations", w->n, 1, 1, w->dilation) ||
-        !read_ints(c, call, "pads", 2 * w->n, 0, 0, pads))
+    if (!op_ints(c, call, "strides", w->n, 1, 1, w->stride) ||
+        !op_ints(c, call, "dilations", w->n, 1, 1, w->dilation) ||
+        !op_ints(c, call, "pads", 2 * w->n, 0, 0, pads))
         return false;
     bool none = op_string_is(call, "auto_pad", "NOTSET");
     for (uint32_t i = 0; i < w->n; i++) {
@@ -96,16 +64,17 @@ shrink(Ctx *c, const OpCall *call, ConvWindow *w)
         const Expr *stride = expr_int(c, w->stride[i]);
         if (is_same(call)) {
             const Expr *o = expr_ceil_div(c, w->in[i], stride);
-            const Expr *total =
-                expr_sub(c, expr_add(c, expr_mul(c, expr_offset(c, o, -1), stride), reach(c, w, i)),
-                         w->in[i]);
+            const Expr *total = expr_sub(c,
+                                         expr_add(c, expr_mul(c, expr_offset(c, o, -1), stride),
+                                                  op_window_reach(c, w->kernel[i], w->dilation[i])),
+                                         w->in[i]);
             share_padding(c, w, i, expr_simplify(c, NULL, expr_max(c, expr_int(c, 0), total)),
                           op_string_is(call, "auto_pad", "SAME_UPPER"));
             w->out[i] = expr_simplify(c, NULL, o);
             continue;
         }
         const Expr *padded = expr_add(c, w->in[i], expr_add(c, w->before[i], w->after[i]));
-        const Expr *room = expr_sub(c, padded, reach(c, w, i));
+        const Expr *room = expr_sub(c, padded, op_window_reach(c, w->kernel[i], w->dilation[i]));
         /* By the specification's formula, a window that exceeds its padded input by at most a
          * stride gives no elements, and only a larger one is an error. Pools follow it; for a
          * convolution it is an error. */
@@ -115,7 +84,8 @@ shrink(Ctx *c, const OpCall *call, ConvWindow *w)
             return op_fail(
                 c, call, DIAG_MODEL,
                 "the window reaches over %s elements of axis %u, which has %s with padding",
-                expr_str(c, reach(c, w, i)), 2 + i, expr_str(c, padded));
+                expr_str(c, op_window_reach(c, w->kernel[i], w->dilation[i])), 2 + i,
+                expr_str(c, padded));
         const Expr *o =
             expr_offset(c, w->ceil ? expr_ceil_div(c, room, stride) : expr_div(c, room, stride), 1);
         /* no window may begin beyond the input and its leading padding */
@@ -197,7 +167,7 @@ conv_window(Ctx *c, const OpCall *call, ConvWindow *w)
 
     *w = (ConvWindow){ 0 };
     if (!op_rank_at_least(c, call, 0, 2) || !op_rank_is(c, call, 1, x->rank) ||
-        !read_ints(c, call, "kernel_shape", x->rank - 2, 1, 0, kernel))
+        !op_ints(c, call, "kernel_shape", x->rank - 2, 1, 0, kernel))
         return false;
     for (uint32_t i = 0; i + 2 < x->rank; i++) {
         w->kernel[i] = f->dim[2 + i];
@@ -346,12 +316,13 @@ grow(Ctx *c, const OpCall *call, ConvWindow *w)
     int64_t extra[TN_MAX_RANK], shape[TN_MAX_RANK];
     bool upper = op_string_is(call, "auto_pad", "SAME_UPPER");
 
-    if (!read_ints(c, call, "output_padding", w->n, 0, 0, extra) ||
-        !read_ints(c, call, "output_shape", w->n, 0, -1, shape))
+    if (!op_ints(c, call, "output_padding", w->n, 0, 0, extra) ||
+        !op_ints(c, call, "output_shape", w->n, 0, -1, shape))
         return false;
     for (uint32_t i = 0; i < w->n; i++) {
-        const Expr *full = expr_add(c, expr_scale(c, expr_offset(c, w->in[i], -1), w->stride[i]),
-                                    expr_offset(c, reach(c, w, i), extra[i]));
+        const Expr *full =
+            expr_add(c, expr_scale(c, expr_offset(c, w->in[i], -1), w->stride[i]),
+                     expr_offset(c, op_window_reach(c, w->kernel[i], w->dilation[i]), extra[i]));
         if (shape[i] >= 0 || is_same(call)) {
             w->out[i] =
                 shape[i] >= 0 ? expr_int(c, shape[i]) : expr_scale(c, w->in[i], w->stride[i]);
@@ -447,7 +418,7 @@ pool_window(Ctx *c, const OpCall *call, ConvWindow *w)
         return false;
     if (!attr_find(call->attrs, "kernel_shape"))
         return op_fail(c, call, DIAG_MODEL, "attribute \"kernel_shape\" is missing");
-    if (!read_ints(c, call, "kernel_shape", x->rank - 2, 1, 1, kernel))
+    if (!op_ints(c, call, "kernel_shape", x->rank - 2, 1, 1, kernel))
         return false;
     for (uint32_t i = 0; i + 2 < x->rank; i++)
         w->kernel[i] = expr_int(c, kernel[i]);

@@ -1,8 +1,7 @@
 /* graph: runs the nodes of a graph in order, each by its definition.
  *
  * A value has an arena of its own, from the node that makes it to the last node that reads it, so
- * that large models need only the memory of their live values. Kernels run as their parts; ref_tree
- * runs the tree of a kernel separately, because it sees other formats.
+ * that large models need only the memory of their live values. Kernels run as their parts.
  */
 #include "ref/internal.h"
 

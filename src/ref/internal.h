@@ -54,10 +54,6 @@ typedef enum {
     I_AT,
     I_REDUCE,
     I_BRANCH, /* a select that evaluates only one side */
-    I_SPLAT,
-    I_LANES,
-    I_BLOCKS,
-    I_HREDUCE,
 } InstrKind;
 
 typedef struct Instr Instr;
@@ -80,9 +76,6 @@ typedef struct {
     const uint32_t *at; /* [rank] registers */
     bool guarded;
     Arm outside;
-    uint32_t stride, valid; /* registers; NO_REG */
-    /* under a select of vectors: lanes that are not selected may be outside of the tensor */
-    bool partial;
 } LoadAt;
 
 /* A walk over the points of some axes. */
@@ -103,31 +96,21 @@ typedef struct {
 
 struct Instr {
     uint8_t kind; /* InstrKind */
-    uint8_t op;   /* I_OP: ScalarOp; I_HREDUCE: Combiner */
+    uint8_t op;   /* I_OP: ScalarOp */
     uint8_t type; /* DType of the arguments (of the value, for loads) */
     uint8_t to;   /* DType of the value; DT_NONE for Exprs */
-    uint8_t lanes;
     uint32_t dst, a, b, c;
     union {
         const Affine *affine;
         const LoadAt *load;
         const Reduce *reduce;
-        const Arm *arm;       /* [2] */
-        const uint32_t *lane; /* I_LANES: [lanes] registers */
-        uint32_t block;       /* I_BLOCKS: lanes, a power of two */
-        const Scalar *scalar; /* I_AT, for the message */
+        const Arm *arm; /* [2] */
     } u;
 };
 
-/* Memory of a slot. An element of a register buffer has `lanes` numbers; linear: memory of a tree,
- * where an index may overflow its axis into the next. own: dimensions of the tensor within t; NULL:
- * those of t. */
-typedef struct {
+typedef struct { /* memory of a slot */
     const char *name;
     Tensor t;
-    uint32_t lanes;
-    bool linear;
-    const int64_t *own;
 } Mem;
 
 #define NO_REG UINT32_MAX
@@ -155,16 +138,11 @@ typedef struct CompiledNest {
     Loc loc;
     const char *what; /* for messages: nest conv */
     const Symbols *symbols;
-    /* nests: hoist code. Trees: memory changes between statements, so nothing is hoisted. */
-    bool lazy;
-    bool partial;          /* compiling one side of a select of vectors */
     uint32_t first_output; /* loads of slots from here on see the writes of earlier points */
     uint32_t naxis;
     const Axis *axis;
     uint32_t *axis_reg;
-    int64_t *axis_first; /* [naxis] the first point of each axis that runs */
-    uint32_t nloop;
-    uint32_t *loop_reg;
+    int64_t *axis_first;      /* [naxis] the first point of each axis that runs */
     Mem *mem;                 /* by slot */
     VEC(Number) reg;          /* the register file; constants are in it from the start */
     VEC(RegisterPlace) place; /* by register */
@@ -176,13 +154,9 @@ typedef struct CompiledNest {
 } CompiledNest;
 
 void program_begin(CompiledNest *p, Ctx *c, Arena *a, Loc loc, const char *what, const Symbols *s);
-uint32_t program_reg(CompiledNest *p, uint32_t lanes); /* a variable: the caller sets it */
 /* The register of the value; NO_REG, reported, if it cannot be computed. */
 uint32_t program_scalar(CompiledNest *p, const Scalar *s);
 uint32_t program_expr(CompiledNest *p, const Expr *e);
-/* Code for one statement of a tree: what is compiled between these calls goes to *code. */
-void program_enter(CompiledNest *p, Code *code);
-void program_leave(CompiledNest *p);
 /* Opens the axes of a domain: compiles their bounds; further code goes to the blocks until it is
  * closed. */
 bool program_open_domain(CompiledNest *p, Domain *d, uint32_t n, const uint32_t *axes);
@@ -211,7 +185,7 @@ bool run_domain(CompiledNest *p, const Domain *d, bool (*point)(CompiledNest *p,
 /* Row-major offset of the index in registers at[rank]; -1 if outside, with the dimension in
  * *bad. */
 int64_t run_offset(const CompiledNest *p, const Mem *m, uint32_t rank, const uint32_t *at,
-                   bool guarded, uint32_t *bad);
+                   uint32_t *bad);
 /* reports */
 bool run_outside(CompiledNest *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at,
                  uint32_t bad);

@@ -21,7 +21,7 @@ store_point(CompiledNest *p, void *user)
         const Store *s = &stores->store[k];
         Mem *m = &p->mem[s->slot];
         uint32_t bad = 0;
-        int64_t offset = run_offset(p, m, s->rank, s->at, false, &bad);
+        int64_t offset = run_offset(p, m, s->rank, s->at, &bad);
         if (offset < 0)
             return run_outside(p, m, "write of", s->rank, s->at, bad);
         Number v = p->reg.at[s->value];
@@ -134,7 +134,7 @@ interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool ti
     for (uint32_t i = 0; ok && i < nparam; i++) {
         ok = tensor_check(c, s, n->loc, what, n->param[i].name, n->param[i].type, param[i]);
         if (ok)
-            p.mem[i] = (Mem){ n->param[i].name, *param[i], 1 };
+            p.mem[i] = (Mem){ n->param[i].name, *param[i] };
     }
     ok = ok && run_nest(&p, n, tiles);
     arena_free(a);

@@ -40,9 +40,6 @@ bool ref_nest_shared(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *par
                      uint32_t threads);
 /* its parts in order */
 bool ref_kernel(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);
-/* Runs the kernel's tree, or that of the variant for these sizes. Arguments must be in their
- * buffers' formats. */
-bool ref_tree(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);
 /* progress may be NULL; called after each node with (done, total). */
 bool ref_graph(const Graph *g, Arena *a, const Symbols *s, const Tensor *input, Tensor *output,
                void (*progress)(void *user, uint32_t done, uint32_t total), void *user);

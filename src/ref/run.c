@@ -6,7 +6,6 @@
  */
 #include "ref/internal.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- f32 ------------------------------------------------------------------------------------- */
@@ -31,27 +30,13 @@ quick_load(DType t, const void *data, int64_t at)
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-/* A tree may fuse several axes into one: only the linear offset must be in bounds. */
-static int64_t
-linear_offset(const CompiledNest *p, const Mem *m, uint32_t rank, const uint32_t *at, uint32_t *bad)
-{
-    int64_t offset = 0;
-    for (uint32_t d = 0; d < rank; d++)
-        offset = offset * m->t.dim[d] + p->reg.at[at[d]].i;
-    *bad = rank ? rank - 1 : 0;
-    return offset < 0 || offset >= tensor_count(&m->t) ? -1 : offset;
-}
-
 int64_t
-run_offset(const CompiledNest *p, const Mem *m, uint32_t rank, const uint32_t *at, bool guarded,
-           uint32_t *bad)
+run_offset(const CompiledNest *p, const Mem *m, uint32_t rank, const uint32_t *at, uint32_t *bad)
 {
     int64_t offset = 0;
-    if (m->linear && !guarded)
-        return linear_offset(p, m, rank, at, bad);
     for (uint32_t d = 0; d < rank; d++) {
         int64_t i = p->reg.at[at[d]].i;
-        if (i < 0 || i >= (m->own ? m->own[d] : m->t.dim[d])) {
+        if (i < 0 || i >= m->t.dim[d]) {
             *bad = d;
             return -1;
         }
@@ -74,72 +59,14 @@ run_outside(CompiledNest *p, const Mem *m, const char *verb, uint32_t rank, cons
 }
 
 static bool
-run_lanes(CompiledNest *p, const Instr *in, const Mem *m, int64_t offset)
-{
-    const LoadAt *load = in->u.load;
-    Number *dst = &p->reg.at[in->dst];
-    int64_t valid = load->valid == NO_REG ? in->lanes : p->reg.at[load->valid].i;
-    int64_t stride = m->lanes > 1 || load->stride == NO_REG ? 1 : p->reg.at[load->stride].i;
-    int64_t total = tensor_count(&m->t) * m->lanes;
-    offset *= m->lanes;
-    for (int64_t l = 0; l < in->lanes; l++) {
-        int64_t at = offset + l * stride;
-        if (l < valid && (at < 0 || at >= total))
-            return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc,
-                              "%s: load of %u lanes from %s: lane %lld is at element %lld of %lld",
-                              p->what, in->lanes, m->name, (long long)l, (long long)at,
-                              (long long)total);
-        dst[l] = l < valid ? number_load(in->type, m->t.data, at) : (Number){ 0 };
-    }
-    return true;
-}
-
-/* One side of a select of vectors: lanes outside of the tensor are poisoned, so that selecting one
- * shows. */
-static void
-run_partial(CompiledNest *p, const Instr *in, const Mem *m)
-{
-    const LoadAt *load = in->u.load;
-    int64_t offset = 0, total = tensor_count(&m->t) * m->lanes,
-            valid = load->valid == NO_REG ? in->lanes : p->reg.at[load->valid].i;
-    int64_t stride = m->lanes > 1 || load->stride == NO_REG ? 1 : p->reg.at[load->stride].i;
-    for (uint32_t d = 0; d < load->rank; d++)
-        offset = offset * m->t.dim[d] + p->reg.at[load->at[d]].i;
-    for (int64_t l = 0; l < in->lanes; l++) {
-        int64_t at = offset * m->lanes + l * stride;
-        Number *to = &p->reg.at[in->dst + l];
-        if (l >= valid)
-            *to = (Number){ 0 };
-        else if (at >= 0 && at < total)
-            *to = number_load(in->type, m->t.data, at);
-        else
-            *to = dtype_is_float(in->type) ? (Number){ .f = NAN } : (Number){ .i = 0x55 };
-    }
-}
-
-static bool
 run_load(CompiledNest *p, const Instr *in)
 {
     const LoadAt *load = in->u.load;
     const Mem *m = &p->mem[load->slot];
     uint32_t bad = 0;
-    if (load->partial && m->t.data) {
-        run_partial(p, in, m);
-        return true;
-    }
-    int64_t offset = run_offset(p, m, load->rank, load->at, load->guarded, &bad);
+    int64_t offset = run_offset(p, m, load->rank, load->at, &bad);
     if (offset >= 0) {
-        if (!m->t.data)
-            return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc,
-                              "%s: buffer %s is read before it is declared", p->what, m->name);
-        if (in->lanes > 1)
-            return run_lanes(p, in, m, offset);
         p->reg.at[in->dst] = quick_load(in->type, m->t.data, offset);
-        return true;
-    }
-    if (in->lanes > 1 && load->valid != NO_REG && p->reg.at[load->valid].i <= 0) {
-        for (uint32_t l = 0; l < in->lanes; l++)
-            p->reg.at[in->dst + l] = (Number){ 0 };
         return true;
     }
     if (!load->guarded)
@@ -206,19 +133,6 @@ run_reduce(CompiledNest *p, const Instr *in)
     return run_domain(p, &in->u.reduce->domain, combine_point, &(Combined){ in, false });
 }
 
-/* Adds halves until one lane is left. */
-static void
-run_hreduce(CompiledNest *p, const Instr *in)
-{
-    Number v[UINT8_MAX];
-    for (uint32_t l = 0; l < in->b; l++)
-        v[l] = p->reg.at[in->a + l];
-    for (uint32_t n = in->b; n > 1; n = (n + 1) / 2)
-        for (uint32_t l = 0; l < n / 2; l++)
-            number_combine(in->op, in->type, 1, &v[l], &v[l + (n + 1) / 2]);
-    p->reg.at[in->dst] = v[0];
-}
-
 /* ---- instructions ---------------------------------------------------------------------------- */
 
 static int64_t
@@ -243,44 +157,21 @@ run_branch(CompiledNest *p, const Instr *in)
 static inline bool
 instr(CompiledNest *p, const Instr *in)
 {
-    Number *dst = &p->reg.at[in->dst], *a = &p->reg.at[in->a], *b = &p->reg.at[in->b],
-           *c = &p->reg.at[in->c];
+    Number *reg = p->reg.at, *dst = &reg[in->dst], a = reg[in->a], b = reg[in->b];
     switch ((InstrKind)in->kind) {
-    case I_OP:
-        for (uint32_t l = 0; l < in->lanes; l++)
-            dst[l] = quick_op(in->op, in->type, a[l], b[l], c[l]);
-        return true;
-    case I_CAST:
-        for (uint32_t l = 0; l < in->lanes; l++)
-            dst[l] = number_cast(in->to, in->type, a[l]);
-        return true;
+    case I_OP: *dst = quick_op(in->op, in->type, a, b, reg[in->c]); return true;
+    case I_CAST: *dst = number_cast(in->to, in->type, a); return true;
     case I_AFFINE: dst->i = affine_value(p, in->u.affine); return true;
     case I_MUL:
     case I_DIV:
     case I_MOD:
     case I_MIN:
     case I_MAX:
-    case I_BROADCAST: dst->i = index_op(in->kind, a->i, b->i); return true;
+    case I_BROADCAST: dst->i = index_op(in->kind, a.i, b.i); return true;
     case I_LOAD: return run_load(p, in);
     case I_AT: return run_at(p, in);
     case I_REDUCE: return run_reduce(p, in);
     case I_BRANCH: return run_branch(p, in);
-    case I_SPLAT:
-        for (uint32_t l = 0; l < in->lanes; l++)
-            dst[l] = *a;
-        return true;
-    case I_LANES:
-        for (uint32_t l = 0; l < in->lanes; l++)
-            dst[l] = p->reg.at[in->u.lane[l]];
-        return true;
-    case I_BLOCKS:
-        /* in odd places of the second vector: the element before it */
-        for (uint32_t l = 0; l < in->lanes; l++)
-            dst[l] =
-                (l & in->u.block ? b
-                                 : a)[(l & ~in->u.block) + (in->op == S_ODDS ? in->u.block : 0)];
-        return true;
-    case I_HREDUCE: run_hreduce(p, in); return true;
     }
     return false;
 }

@@ -2,29 +2,25 @@
  *
  * Every distinct node gets one register and one instruction, operands first. Compiling a reduction
  * or one side of a select pushes frames. Each instruction is hoisted to the outermost frame in
- * which its operands exist, so that loops repeat only what depends on their axes. Four rules
+ * which its operands exist, so that loops repeat only what depends on their axes. Three rules
  * restrict hoisting:
  *
  *   - One side of a select is evaluated only if it is selected: a read there may otherwise be
  *     outside of its tensor (i < n ? x[i] : y[i - n]). Nothing moves out of it. What both sides
  *     certainly need is compiled before the select, so that shared parts of a DAG stay shared.
- *   - Both sides of a select of vectors are evaluated; lanes outside of their tensor are poisoned,
- *     so that selecting one shows.
  *   - An unguarded read may fail, and must not run if the domain around it is empty: it stays
  *     inside of the domain, whose blocks run when their first point is reached.
  *   - A read of the nest's own output sees earlier points, so it stays innermost.
- *
- * In a tree, memory changes between statements: nothing moves out of a statement's frame.
  */
 #include "ref/internal.h"
 
 /* ---- registers and places -------------------------------------------------------------------- */
 
 static uint32_t
-new_reg(CompiledNest *p, uint32_t lanes, RegisterPlace place)
+new_reg(CompiledNest *p, uint32_t width, RegisterPlace place)
 {
     uint32_t r = p->reg.n;
-    for (uint32_t l = 0; l < lanes; l++) {
+    for (uint32_t k = 0; k < width; k++) {
         VEC_PUSH(p->arena, &p->reg, (Number){ 0 });
         VEC_PUSH(p->arena, &p->place, place);
     }
@@ -69,12 +65,9 @@ use_reg(CompiledNest *p, uint32_t r)
 
 /* Places the instruction in the outermost frame possible, `depth` or further in; its register. */
 static uint32_t
-place_instr(CompiledNest *p, Instr in, uint32_t depth, uint32_t lanes)
+place_instr(CompiledNest *p, Instr in, uint32_t depth)
 {
-    if (!p->lazy)
-        depth = p->frame.n - 1;
-    in.lanes = (uint8_t)lanes;
-    in.dst = new_reg(p, lanes, place_at(p, depth));
+    in.dst = new_reg(p, in.kind == I_REDUCE ? in.u.reduce->n : 1, place_at(p, depth));
     VEC_PUSH(p->arena, &p->frame.at[depth].code->list, in);
     return in.dst;
 }
@@ -161,10 +154,7 @@ compile_var(CompiledNest *p, Var v)
         if (v.id < p->naxis && p->axis_reg[v.id] != NO_REG)
             return p->axis_reg[v.id];
         break;
-    case VAR_LOOP:
-        if (v.id < p->nloop && p->loop_reg[v.id] != NO_REG)
-            return p->loop_reg[v.id];
-        break;
+    case VAR_LOOP: break; /* only in loop trees */
     case VAR_COMPUTED: return program_scalar(p, computed_scalar(v));
     }
     diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: %s %llu is used outside its loop",
@@ -179,7 +169,7 @@ emit_pair(CompiledNest *p, InstrKind kind, uint32_t a, uint32_t b)
     if (a == NO_REG || b == NO_REG)
         return NO_REG;
     return place_instr(p, (Instr){ .kind = kind, .a = a, .b = b },
-                       depth_of(p, top_frame(p)->floor, arg, 2), 1);
+                       depth_of(p, top_frame(p)->floor, arg, 2));
 }
 
 static uint32_t
@@ -246,7 +236,7 @@ program_expr(CompiledNest *p, const Expr *e)
     a->coef = coef;
     a->reg = reg;
     uint32_t depth = depth_of(p, top_frame(p)->floor, reg, a->n);
-    return remember(p, e, place_instr(p, (Instr){ .kind = I_AFFINE, .u.affine = a }, depth, 1));
+    return remember(p, e, place_instr(p, (Instr){ .kind = I_AFFINE, .u.affine = a }, depth));
 }
 
 /* ---- domains --------------------------------------------------------------------------------- */
@@ -309,9 +299,8 @@ compile_reduce(CompiledNest *p, const Scalar *s)
     for (uint32_t k = 0; k < n; k++)
         p->axis_reg[axes[k]] = outer[k];
     *r = (Reduce){ r->domain, s->u.reduce.combiner, s->narg, body, identity };
-    return place_instr(p,
-                       (Instr){ .kind = I_REDUCE, .type = s->dtype, .to = s->dtype, .u.reduce = r },
-                       depth, s->narg);
+    return place_instr(
+        p, (Instr){ .kind = I_REDUCE, .type = s->dtype, .to = s->dtype, .u.reduce = r }, depth);
 }
 
 /* ---- one side of a choice -------------------------------------------------------------------- */
@@ -371,7 +360,7 @@ compile_select(CompiledNest *p, const Scalar *s)
         return NO_REG;
     uint32_t depth = depth_of(p, close_construct(p), &cond, 1);
     return place_instr(p, (Instr){ .kind = I_BRANCH, .to = s->dtype, .a = cond, .u.arm = arm },
-                       depth, 1);
+                       depth);
 }
 
 /* ---- reads ----------------------------------------------------------------------------------- */
@@ -380,21 +369,11 @@ static uint32_t
 compile_load(CompiledNest *p, const Scalar *s)
 {
     LoadAt *load = NEW(p->arena, LoadAt);
-    uint32_t *at = NEW_ARRAY(p->arena, uint32_t, s->u.load.rank + 2), n = s->u.load.rank;
-    *load = (LoadAt){ .slot = s->u.load.slot,
-                      .rank = n,
-                      .at = at,
-                      .stride = NO_REG,
-                      .valid = NO_REG,
-                      .partial = p->partial && !s->u.load.outside };
+    uint32_t *at = NEW_ARRAY(p->arena, uint32_t, s->u.load.rank), n = s->u.load.rank;
+    *load = (LoadAt){ .slot = s->u.load.slot, .rank = n, .at = at };
     for (uint32_t d = 0; d < n; d++)
         if ((at[d] = program_expr(p, s->u.load.at[d])) == NO_REG)
             return NO_REG;
-    if (s->u.load.lane_stride &&
-        (at[n++] = load->stride = program_expr(p, s->u.load.lane_stride)) == NO_REG)
-        return NO_REG;
-    if (s->u.load.valid && (at[n++] = load->valid = program_expr(p, s->u.load.valid)) == NO_REG)
-        return NO_REG;
     uint32_t floor = top_frame(p)->safe_floor;
     if (s->u.load.outside) {
         load->guarded = true;
@@ -410,9 +389,8 @@ compile_load(CompiledNest *p, const Scalar *s)
         for (uint32_t k = 0; k < p->open.n; k++)
             p->open.at[k].pinned = true;
     }
-    return place_instr(p,
-                       (Instr){ .kind = I_LOAD, .type = s->dtype, .to = s->dtype, .u.load = load },
-                       depth, s->lanes);
+    return place_instr(
+        p, (Instr){ .kind = I_LOAD, .type = s->dtype, .to = s->dtype, .u.load = load }, depth);
 }
 
 static uint32_t
@@ -422,14 +400,10 @@ compile_at(CompiledNest *p, const Scalar *s)
     if (arg[0] == NO_REG || arg[1] == NO_REG)
         return NO_REG;
     uint32_t depth = depth_of(p, top_frame(p)->safe_floor, arg, 2);
-    return place_instr(p,
-                       (Instr){ .kind = I_AT,
-                                .type = s->arg[0]->dtype,
-                                .to = s->dtype,
-                                .a = arg[0],
-                                .b = arg[1],
-                                .u.scalar = s },
-                       depth, 1);
+    return place_instr(
+        p,
+        (Instr){ .kind = I_AT, .type = s->arg[0]->dtype, .to = s->dtype, .a = arg[0], .b = arg[1] },
+        depth);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -437,78 +411,21 @@ compile_at(CompiledNest *p, const Scalar *s)
 static uint32_t
 compile_op(CompiledNest *p, const Scalar *s)
 {
-    uint32_t *arg = NEW_ARRAY(p->arena, uint32_t, s->narg < 3 ? 3 : s->narg);
-    bool outside = p->partial;
-    for (uint32_t i = 0; i < s->narg; i++) {
-        p->partial = outside || (s->op == S_SELECT && i > 0);
+    uint32_t arg[3];
+    for (uint32_t i = 0; i < s->narg; i++)
         if ((arg[i] = program_scalar(p, s->arg[i])) == NO_REG)
             return NO_REG;
-    }
-    p->partial = outside;
     uint32_t depth = depth_of(p, top_frame(p)->floor, arg, s->narg);
     for (uint32_t i = s->narg; i < 3; i++)
         arg[i] = arg[0];
-    Instr in = { .kind = I_OP,
+    Instr in = { .kind = s->op == S_CAST ? I_CAST : I_OP,
                  .op = s->op,
                  .type = s->arg[0]->dtype,
                  .to = s->dtype,
                  .a = arg[0],
                  .b = arg[1],
                  .c = arg[2] };
-    switch (s->op) {
-    case S_CAST: in.kind = I_CAST; break;
-    case S_SPLAT: in.kind = I_SPLAT; break;
-    case S_LANES:
-        in.kind = I_LANES;
-        in.u.lane = arg;
-        break;
-    case S_EVENS:
-    case S_ODDS:
-        in.kind = I_BLOCKS;
-        in.op = s->op;
-        in.u.block = s->u.block;
-        break;
-    case S_HSUM:
-        in.kind = I_HREDUCE;
-        in.op = COMB_SUM;
-        in.b = s->arg[0]->lanes;
-        break;
-    case S_HMAX:
-        in.kind = I_HREDUCE;
-        in.op = COMB_MAX;
-        in.b = s->arg[0]->lanes;
-        break;
-    case S_HMIN:
-        in.kind = I_HREDUCE;
-        in.op = COMB_MIN;
-        in.b = s->arg[0]->lanes;
-        break;
-    case S_HPROD:
-        in.kind = I_HREDUCE;
-        in.op = COMB_PROD;
-        in.b = s->arg[0]->lanes;
-        break;
-    default: break;
-    }
-    return place_instr(p, in, depth, s->lanes);
-}
-
-static uint32_t
-compile_iota(CompiledNest *p, const Scalar *s)
-{
-    uint32_t r = new_reg(p, s->lanes, place_at(p, 0));
-    for (uint32_t l = 0; l < s->lanes; l++)
-        p->reg.at[r + l] = number_cast(s->dtype, DT_I64, (Number){ .i = l });
-    return r;
-}
-
-static uint32_t
-compile_const(CompiledNest *p, const Scalar *s)
-{
-    uint32_t r = new_reg(p, s->lanes, place_at(p, 0));
-    for (uint32_t l = 0; l < s->lanes; l++)
-        p->reg.at[r + l] = scalar_value(s);
-    return r;
+    return place_instr(p, in, depth);
 }
 
 static uint32_t
@@ -522,14 +439,13 @@ static uint32_t
 compile_node(CompiledNest *p, const Scalar *s)
 {
     switch (s->op) {
-    case S_CONST: return compile_const(p, s);
+    case S_CONST: return const_reg(p, scalar_value(s));
     case S_INDEX: return program_expr(p, s->u.index);
     case S_LOAD: return compile_load(p, s);
     case S_AT: return compile_at(p, s);
     case S_REDUCE: return compile_reduce(p, s);
     case S_ITEM: return compile_item(p, s);
-    case S_IOTA: return compile_iota(p, s);
-    case S_SELECT: return s->lanes == 1 ? compile_select(p, s) : compile_op(p, s);
+    case S_SELECT: return compile_select(p, s);
     case S_SEEN: return program_scalar(p, s->arg[1]);
     default: return compile_op(p, s);
     }
@@ -554,26 +470,7 @@ program_begin(CompiledNest *p, Ctx *c, Arena *a, Loc loc, const char *what, cons
                          .loc = loc,
                          .what = what,
                          .symbols = s,
-                         .lazy = true,
                          .first_output = UINT32_MAX,
                          .memo = { .arena = a } };
     push_frame(p, &p->start, true, true);
-}
-
-uint32_t
-program_reg(CompiledNest *p, uint32_t lanes)
-{
-    return new_reg(p, lanes, place_at(p, 0));
-}
-
-void
-program_enter(CompiledNest *p, Code *code)
-{
-    push_frame(p, code, true, true);
-}
-
-void
-program_leave(CompiledNest *p)
-{
-    p->frame.n--;
 }

@@ -156,7 +156,7 @@ compile_instr(Tiled *t, TileInstr *ti)
 {
     const Instr *in = ti->in;
     uint32_t abc[] = { in->a, in->b, in->c };
-    bool ok = in->lanes <= 1 || in->kind == I_REDUCE;
+    bool ok = true;
     switch ((InstrKind)in->kind) {
     case I_OP: ti->form = form_from(t, abc, 3); break;
     case I_CAST: ti->form = form_from(t, abc, 1); break;
@@ -168,13 +168,9 @@ compile_instr(Tiled *t, TileInstr *ti)
     case I_MAX:
     case I_BROADCAST:
     case I_AT: ti->form = form_from(t, abc, 2); break;
-    case I_LOAD: ok = ok && compile_load(t, ti); break;
-    case I_REDUCE: ok = ok && compile_reduce(t, ti); break;
-    case I_BRANCH: ok = ok && compile_branch(t, ti); break;
-    case I_SPLAT:
-    case I_LANES:
-    case I_BLOCKS:
-    case I_HREDUCE: return false;
+    case I_LOAD: ok = compile_load(t, ti); break;
+    case I_REDUCE: ok = compile_reduce(t, ti); break;
+    case I_BRANCH: ok = compile_branch(t, ti); break;
     }
     if (ok && ti->form != FORM_LINEAR)
         set_form(t, in->dst, ti->form, in->to);

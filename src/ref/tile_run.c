@@ -461,10 +461,6 @@ each_point(Tiled *t, const TileInstr *ti)
     case I_AT: return each_at(t, ti->in);
     case I_REDUCE: return each_reduce(t, ti);
     case I_BRANCH: return each_branch(t, ti);
-    case I_SPLAT:
-    case I_LANES:
-    case I_BLOCKS:
-    case I_HREDUCE: break; /* only in loop trees */
     }
     return false;
 }

@@ -121,16 +121,11 @@ type_with(Ctx *c, const Type *t, DType dtype, uint32_t dim, const int64_t *exten
 }
 
 static ValueId
-call(Dots *d, const Nest *n, const Node *node, const char *name, const ValueId *in, uint32_t nin)
+call(Dots *d, const Nest *n, const Node *node, const char *name, const char *suffix,
+     const ValueId *in)
 {
-    ValueId io[4];
-
-    if (!n)
-        return 0;
-    memcpy(io, in, nin * sizeof *io);
-    io[nin] = graph_value(d->to, name, n->param[n->nin].type);
-    graph_call_nest(d->to, n, node->loc, node->origin, io, io + nin);
-    return io[nin];
+    return graph_nest_value(d->to, n, arena_printf(d->to->arena, "%s.%s", name, suffix), node->loc,
+                            node->origin, in);
 }
 
 /* r = (max k<G: abs(x[G*g + k])) / 127 */
@@ -206,15 +201,12 @@ narrowed(Dots *d, const DotProduct *p, ValueId x, uint32_t dim, Narrowed *out)
     const char *name = d->to->value.at[x].name;
     const int64_t of[] = { p->q->extent[p->q->dim] / group, group / QUAD, QUAD };
     const Type *r = type_with(c, t, DT_F32, dim, of, 1), *q = type_with(c, t, DT_I8, dim, of, 3);
-    out->scale = call(d, scales_nest(c, t, r, dim, group), p->node,
-                      arena_printf(c->arena, "%s.scale", name), &x, 1);
-    ValueId inverse = out->scale ? call(d, inverse_nest(c, r), p->node,
-                                        arena_printf(c->arena, "%s.inverse", name), &out->scale, 1)
-                                 : 0,
+    out->scale = call(d, scales_nest(c, t, r, dim, group), p->node, name, "scale", &x);
+    ValueId inverse =
+                out->scale ? call(d, inverse_nest(c, r), p->node, name, "inverse", &out->scale) : 0,
             in[] = { x, inverse };
-    out->whole = inverse ? call(d, integers_nest(c, t, r, q, dim, group), p->node,
-                                arena_printf(c->arena, "%s.i8", name), in, 2)
-                         : 0;
+    out->whole =
+        inverse ? call(d, integers_nest(c, t, r, q, dim, group), p->node, name, "i8", in) : 0;
     map_put(&d->made, key, MAP_PTR(arena_copy(d->to->arena, out, sizeof *out)));
     return out->whole != 0;
 }
@@ -303,17 +295,11 @@ scaled_sum(Ctx *c, const DotProduct *p, const Nest *n, const Type *t, const Type
 {
     NestEdit e = nest_edit(c, n, 0, 3);
     const Quantising *q = p->q;
-    uint32_t along = summed_axis(&p->k), nat = 0, slot = n->nin;
+    uint32_t along = summed_axis(&p->k), nat = 0, slot = nest_edit_input(c, &e, "t", t);
     const Expr *at[TN_MAX_RANK];
 
-    e.param[n->nin + 3] = e.param[n->nin];
-    e.param[slot] = (NestParam){ nest_fresh_param(c, &e, sym(c, "t")), t };
-    e.nest.nin++;
-    e.param[slot + 1] = (NestParam){ nest_fresh_param(c, &e, sym(c, "r")), r };
-    e.nest.nin++;
-    e.param[slot + 2] = (NestParam){ nest_fresh_param(c, &e, sym(c, "s")), s };
-    e.nest.nin++;
-    e.write[0].out += 3;
+    nest_edit_input(c, &e, "r", r);
+    nest_edit_input(c, &e, "s", s);
     e.axis[along].extent = expr_int(c, q->extent[q->dim] / group_of(q));
     for (uint32_t i = 0; i < n->naxis; i++)
         if (i != along)
@@ -340,7 +326,7 @@ dots_call(Dots *d, const DotProduct *p, ValueId *map)
     Ctx *c = from->ctx;
     const Nest *n = p->node->nest;
     Narrowed x;
-    uint32_t slot = p->other->u.load.slot, kept = 0;
+    uint32_t slot = p->other->u.load.slot;
 
     if (!narrowed(d, p, map[node_in(from, p->node, slot)],
                   dim_along(c, n, p->other, summed_axis(&p->k)), &x))
@@ -348,22 +334,16 @@ dots_call(Dots *d, const DotProduct *p, ValueId *map)
     const Value *v = d->to->value.at;
     const Nest *dots = integer_product(c, p, n, v[x.whole].type, v[p->stored].type);
     ValueId in[] = { x.whole, p->stored }, out = node_out(from, p->node, 0),
-            *value = NEW_ARRAY(c->arena, ValueId, n->nin + 4);
-    ValueId t =
-        call(d, dots, p->node, arena_printf(c->arena, "%s.dots", from->value.at[out].name), in, 2);
+            *value = NEW_ARRAY(c->arena, ValueId, n->nin + 3);
+    ValueId t = call(d, dots, p->node, from->value.at[out].name, "dots", in);
     const Nest *sum = t ? scaled_sum(c, p, n, d->to->value.at[t].type,
                                      d->to->value.at[x.scale].type, d->to->value.at[p->scale].type)
                         : NULL;
-    bool *keep = NEW_ARRAY(c->arena, bool, n->nin + 4);
-    if (!sum || !(sum = nest_drop_unused(c, sum, keep)))
+    if (!sum)
         return false;
-    for (uint32_t i = 0; i < n->nin + 3; i++)
-        if (keep[i])
-            value[kept++] = i < n->nin        ? map[node_in(from, p->node, i)]
-                            : i == n->nin     ? t
-                            : i == n->nin + 1 ? x.scale
-                                              : p->scale;
-    value[kept] = map[out] = graph_copy_value(d->to, from, out);
-    graph_call_nest(d->to, sum, p->node->loc, p->node->origin, value, value + kept);
-    return true;
+    for (uint32_t i = 0; i < n->nin; i++)
+        value[i] = map[node_in(from, p->node, i)];
+    memcpy(value + n->nin, (ValueId[]){ t, x.scale, p->scale }, 3 * sizeof *value);
+    map[out] = graph_copy_value(d->to, from, out);
+    return graph_call_used(d->to, sum, p->node->loc, p->node->origin, value, map[out]);
 }

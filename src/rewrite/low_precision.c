@@ -172,9 +172,8 @@ store(Narrow *m, ValueId v, Stored *w)
         w->scale = graph_const(m->to, sym_printf(c, "%s.scale", value->name), scales, scale);
     if (nest) {
         const ValueId in[] = { w->stored, w->scale };
-        w->wide = graph_value(m->to, sym_printf(c, "%s.narrow", value->name), t);
-        graph_call_nest(m->to, nest, (Loc){ 0 }, sym_printf(c, "weights \"%s\"", value->name), in,
-                        &w->wide);
+        w->wide = graph_nest_value(m->to, nest, sym_printf(c, "%s.narrow", value->name), (Loc){ 0 },
+                                   sym_printf(c, "weights \"%s\"", value->name), in);
     }
     m->how->tensors++;
     m->how->bytes_before += before;

@@ -22,7 +22,7 @@
 
 typedef struct {
     const Nest *behind; /* NULL: it is left as it is */
-    bool *keep;         /* [inputs of the node]: those that `behind` has */
+    ValueId *in;        /* that `behind` reads */
     uint32_t dim;
 } Growth;
 
@@ -66,10 +66,11 @@ growth_of(const Graph *g, const Map *definer, const State *s)
     }
     if (slot == UINT32_MAX)
         return w;
-    w.keep = NEW_ARRAY(g->arena, bool, n->in.count);
-    w.behind = nest_appended(g->ctx, n->nest, slot, &w.dim, w.keep);
-    if (w.behind && w.dim != grows)
-        w.behind = NULL;
+    w.in = NEW_ARRAY(g->arena, ValueId, n->in.count + 1);
+    for (uint32_t i = 0; i < n->in.count; i++)
+        w.in[i] = node_in(g, n, i);
+    w.behind = nest_appended(g->ctx, n->nest, slot, &w.dim);
+    w.behind = w.behind && w.dim == grows ? nest_drop_unused(g->ctx, w.behind, w.in) : NULL;
     return w;
 }
 
@@ -85,11 +86,7 @@ as_before(Graph *g, ValueId v, const Type *as, const uint8_t *order)
     for (uint32_t d = 0; d < as->rank; d++)
         at[d] = axis[order[d]];
     nest_write(&b, out, axis, nest_load(&b, in, at));
-    const Nest *n = nest_finish(&b);
-    ValueId to = n ? graph_value(g, g->value.at[v].name, as) : 0;
-    if (to)
-        graph_call_nest(g, n, (Loc){ 0 }, NULL, &v, &to);
-    return to;
+    return graph_nest_value(g, nest_finish(&b), g->value.at[v].name, (Loc){ 0 }, NULL, &v);
 }
 
 static const uint8_t *
@@ -112,17 +109,15 @@ grow(Graph *g, const Graph *from, const State *s, const Growth *w, const uint8_t
     const Node *n = &from->node.at[y->def];
     const Nest *nest = order ? nest_permute(g->ctx, w->behind, w->behind->nin, order) : w->behind;
     ValueId *in = NEW_ARRAY(g->arena, ValueId, n->in.count + 1), part[2];
-    uint32_t nin = 0;
 
     nest = nest ? nest_axes_as_written(g->ctx, nest, 0) : NULL;
     if (!nest)
         return 0;
-    for (uint32_t i = 0; i < n->in.count; i++)
-        if (w->keep[i])
-            in[nin++] = map[node_in(from, n, i)];
+    for (uint32_t i = 0; i < nest->nin; i++)
+        in[i] = map[w->in[i]];
     part[0] = g->input.at[s->input];
-    part[1] = graph_value(g, sym_printf(g->ctx, "%s.rows", y->name), nest->param[nest->nin].type);
-    graph_call_nest(g, nest, n->loc, n->origin, in, &part[1]);
+    part[1] =
+        graph_nest_value(g, nest, sym_printf(g->ctx, "%s.rows", y->name), n->loc, n->origin, in);
     *stored = graph_join(g, y->name, n->loc, n->origin, 2, part);
     return order ? as_before(g, *stored, y->type, order) : *stored;
 }

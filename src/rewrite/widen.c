@@ -198,13 +198,9 @@ widen_value(WidePass *w, ValueId v, Sym origin)
 
     nest_axes_of(&b, t, axis);
     nest_write(&b, out, axis, scalar_cast(c, DT_F32, nest_load(&b, in, axis)));
-    const Nest *nest = nest_finish(&b);
-    if (!nest)
-        return 0;
-    ValueId made = graph_value(w->to, sym_printf(c, "%s.wide", w->from->value.at[v].name),
-                               nest->param[nest->nin].type);
-    graph_call_nest(w->to, nest, (Loc){ 0 }, origin, &w->map[v], &made);
-    return made;
+    return graph_nest_value(w->to, nest_finish(&b),
+                            sym_printf(c, "%s.wide", w->from->value.at[v].name), (Loc){ 0 }, origin,
+                            &w->map[v]);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */

@@ -56,13 +56,12 @@ parse_here(const Parse *p)
 bool
 parse_error(Parse *p, const char *format, ...)
 {
+    Ctx *c = p->ctx;
     va_list args;
-    /* a longer message is truncated: names may be long */
-    char text[512];
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    diag_error(&c->diags, DIAG_MODEL, parse_here(p), "%s", arena_vprintf(c->arena, format, args));
     va_end(args);
-    return diag_error(&p->ctx->diags, DIAG_MODEL, parse_here(p), "%s", text);
+    return false;
 }
 
 bool

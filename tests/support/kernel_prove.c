@@ -278,6 +278,7 @@ bend_block(Prover *p, const Block *b)
             bend_all(p, t->u.store.lane_stride);
             writes |= p->k->buffer.at[t->u.store.buffer].space == SPACE_OUT;
             break;
+        case TREE_LIST: bend_value(p, t->u.list.cond); break;
         case TREE_BUFFER:
         case TREE_AHEAD:
         case TREE_NOTE: break;
@@ -345,6 +346,8 @@ accesses_of(Prover *p, const Tree *t)
         collect_computed(&w, t->u.let.value);
     if (t->kind == TREE_IF)
         collect(&w, t->u.test.cond);
+    if (t->kind == TREE_LIST)
+        collect(&w, t->u.list.cond);
     if (t->kind == TREE_STORE) {
         collect(&w, t->u.store.value);
         for (uint32_t d = 0; d < t->u.store.rank; d++)
@@ -359,16 +362,16 @@ accesses_of(Prover *p, const Tree *t)
 typedef struct {
     int64_t first, stride;
     uint32_t lanes;
-} Span; /* offsets [elements] */
+} Reach; /* offsets [elements] */
 
 /* False: where it goes depends on data that no run checks, or it goes nowhere. */
 static bool
 span_of(Prover *p, uint32_t buffer, uint32_t rank, const Expr *const *at, uint32_t lanes,
-        const Expr *stride, const Expr *valid, Span *out)
+        const Expr *stride, const Expr *valid, Reach *out)
 {
     int64_t i, limit;
 
-    *out = (Span){ .lanes = p->k->buffer.at[buffer].space == SPACE_REGISTER ? 1 : lanes };
+    *out = (Reach){ .lanes = p->k->buffer.at[buffer].space == SPACE_REGISTER ? 1 : lanes };
     for (uint32_t d = 0; d < rank; d++) {
         if (!eval(p, at[d], &i))
             return false;
@@ -432,7 +435,7 @@ check_load(Prover *p, const Reading *a)
 {
     const Scalar *s = a->load;
     uint32_t buffer = s->u.load.slot, wide = 1;
-    Span at;
+    Reach at;
 
     if (!span_of(p, buffer, s->u.load.rank, s->u.load.at, s->lanes, s->u.load.lane_stride,
                  s->u.load.valid, &at))
@@ -459,7 +462,7 @@ check_loads(Prover *p, const Tree *t)
 }
 
 static void
-write_span(Prover *p, uint32_t buffer, Span at)
+write_span(Prover *p, uint32_t buffer, Reach at)
 {
     uint32_t *written = p->extent[buffer].written;
 
@@ -482,6 +485,8 @@ write_span(Prover *p, uint32_t buffer, Span at)
 
 static void prove_block(Prover *p, const Block *b, bool top);
 
+static void prove_ways(Prover *p, const Tree *t);
+
 static void
 prove_loop(Prover *p, const Tree *t, bool top)
 {
@@ -495,10 +500,27 @@ prove_loop(Prover *p, const Tree *t, bool top)
     bool all = p->bent[t->u.loop.var] || p->around[t->u.loop.var];
     for (*v = begin; *v < end && !p->why; *v = all || *v == last ? *v + step : last) {
         p->trip = top && t->u.loop.kind == LOOP_PARALLEL ? (uint32_t)(*v - begin) + 1 : p->trip;
-        prove_block(p, &t->body, false);
+        if (t->u.loop.list) /* any of its iterations may be omitted */
+            prove_ways(p, t);
+        else
+            prove_block(p, &t->body, false);
         if (p->steps < 0)
             say(p, "it takes more than %d steps to go through it", KERNEL_PROVE_STEPS);
     }
+}
+
+/* Every iteration is tested. */
+static void
+prove_list(Prover *p, const Tree *t)
+{
+    int64_t end, *v = &p->env[t->u.list.var];
+
+    if (!eval(p, t->u.list.end, &end)) {
+        p->skipped = true;
+        return;
+    }
+    for (*v = 0; *v < end && !p->why; ++*v)
+        check_loads(p, t);
 }
 
 /* A run goes one of two ways. */
@@ -530,7 +552,7 @@ prove_ways(Prover *p, const Tree *t)
 static void
 prove_store(Prover *p, const Tree *t)
 {
-    Span at;
+    Reach at;
 
     check_loads(p, t);
     if (span_of(p, t->u.store.buffer, t->u.store.rank, t->u.store.at, t->u.store.value->lanes,
@@ -557,6 +579,7 @@ prove_tree(Prover *p, const Tree *t, bool top)
             prove_ways(p, t);
         break;
     }
+    case TREE_LIST: prove_list(p, t); break;
     case TREE_STORE: prove_store(p, t); break;
     case TREE_BUFFER:
     case TREE_AHEAD:

@@ -1,9 +1,10 @@
-/* support: queries of nests and kernels that only tests use. */
+/* support: queries of nests and kernels, and runs of loop trees, that only tests need. */
 #ifndef TENON_TESTS_SUPPORT_H
 #define TENON_TESTS_SUPPORT_H
 
 #include "kernel/kernel.h"
 #include "nest/nest.h"
+#include "ref/ref.h"
 
 /* Writes all queries as text, one per line, for golden tests. */
 void nest_describe(Ctx *c, Text *t, const Nest *n);
@@ -17,5 +18,9 @@ typedef struct {
  * element of its outputs once? NULL: it does; otherwise the first violation, or what could not be
  * decided. */
 const char *kernel_prove(Ctx *c, Arena *a, const Kernel *k, const KernelSize *size, uint32_t nsize);
+
+/* Runs the kernel's tree, or that of the variant for these sizes. Arguments must be in their
+ * buffers' formats. */
+bool ref_tree(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);
 
 #endif

@@ -9,6 +9,7 @@
 #include "schedule/schedule.h"
 
 #define WORLD_FIELDS Graph *g;
+#include "support/support.h"
 #include "world.h"
 
 #include <stdio.h>

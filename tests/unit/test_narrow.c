@@ -3,6 +3,7 @@
  * computes what the interpreter does. */
 #include "algebra/algebra.h"
 #include "nest_case.h"
+#include "support/support.h"
 #include "text/text.h"
 
 typedef struct {
@@ -243,18 +244,15 @@ outlined(World *w, const Case *k)
     for (int side = 0; side < 2; side++) {
         const Nest *made = NULL;
         Tensor *param[8], *pairs = NEW(w->a, Tensor);
-        bool keep[8];
-        uint32_t slot = 0, nin = 0;
+        uint32_t slot = 0, in[] = { 0, 1, 2, 3, 4, 5, 6, 7 };
         assert_true(nest_contraction(&w->c, n, &view));
-        const Nest *reader =
-            nest_outline_factor(&w->c, n, side ? view.b : view.a, &slot, &made, keep);
+        const Nest *reader = nest_outline_factor(&w->c, n, side ? view.b : view.a, &slot, &made);
         if (!reader)
             continue;
-        for (uint32_t i = 0; i < n->nin; i++)
-            if (keep[i])
-                param[nin++] = w->got[i];
-        assert_int_equal(nin, made->nin);
-        param[nin] = pairs;
+        made = nest_drop_unused(&w->c, made, in);
+        for (uint32_t i = 0; i < made->nin; i++)
+            param[i] = w->got[in[i]];
+        param[made->nin] = pairs;
         assert_true(tensor_of_type(&w->c, w->a, made->param[made->nin].type, &w->s, pairs));
         assert_true(ref_nest(&w->c, made, &w->s, param));
         w->got[slot] = pairs;

@@ -3,6 +3,7 @@
 #include "ref/ref.h"
 
 #define WORLD_FIELDS Symbols symbols;
+#include "support/support.h"
 #include "world.h"
 
 #include <math.h>

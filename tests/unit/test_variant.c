@@ -1,6 +1,7 @@
 /* Variants: the tree whose guard holds runs, computes what the nest means, and prints and parses
  * back with its kernel. */
 #include "nest_case.h"
+#include "support/support.h"
 #include "text/text.h"
 
 #define PRODUCT                                                                                    \

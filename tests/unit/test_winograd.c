@@ -4,6 +4,7 @@
 #include "algebra/algebra.h"
 #include "nest_case.h"
 
+#include "support/support.h"
 #include "tenon.h"
 
 #include "format/format.h"
