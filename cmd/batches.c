@@ -9,7 +9,7 @@
 
 typedef struct {
     const Options *o;
-    const TnModel *model;
+    TnModel *model;
     TnBlockUse *block;
     int32_t n;
     const char *single; /* why requests run one by one; NULL: they do not */
@@ -221,9 +221,7 @@ read_blocks(TnContext *ctx, BatchReport *p)
 {
     TnSession *s = NULL;
 
-    int status = report(ctx, tn_session_new(ctx, (TnModel *)p->model, NULL, &s));
-    if (status == TN_OK && p->o->policy)
-        status = report(ctx, tn_session_policy(s, p->o->policy));
+    int status = session_begin(ctx, p->o, p->model, &s);
     if (status == TN_OK && p->o->requests)
         status = run_requests(ctx, p, s);
     p->block = need(calloc((size_t)p->n + 1, sizeof *p->block));
@@ -255,7 +253,7 @@ explain(TnContext *ctx, const Options *o, TnModel *m)
 int
 explain_batches(TnContext *ctx, const Options *o)
 {
-    if (o->plan || o->why || o->html || o->profile_file)
+    if (o->plan || o->compile.why || o->compile.page || o->compile.page_profile)
         return usage_error("--batches tells of requests, not of fusion: leave out --plan, --why, "
                            "--html and --profile");
     if (is_artefact(o->model) && (o->dim.n || o->shape.n))

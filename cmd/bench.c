@@ -42,14 +42,6 @@ add_time(RunTimes *t, double ms)
     t->sum += ms;
 }
 
-static int
-by_value(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-
-    return (a > b) - (a < b);
-}
-
 /* The smallest time that at least this share of all runs did not exceed. */
 static double
 quantile(const RunTimes *t, double share)
@@ -62,10 +54,10 @@ quantile(const RunTimes *t, double share)
 static void
 summarise(RunTimes *t, Speed *s)
 {
-    qsort(t->ms, (size_t)t->n, sizeof *t->ms, by_value);
+    qsort(t->ms, (size_t)t->n, sizeof *t->ms, by_number);
     s->runs = t->n;
     s->min = t->ms[0];
-    s->median = t->n % 2 ? t->ms[t->n / 2] : (t->ms[t->n / 2 - 1] + t->ms[t->n / 2]) / 2;
+    s->median = median(t->ms, t->n);
     s->mean = t->sum / (double)t->n;
     s->p90 = quantile(t, 0.90);
     s->p99 = quantile(t, 0.99);

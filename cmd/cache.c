@@ -8,9 +8,9 @@ cmd_cache(TnContext *ctx, const Options *o)
 {
     TnCacheUse use = TN_INIT(TnCacheUse);
 
-    int status = o->clear ? report(ctx, tn_cache_clear(ctx, o->cache_dir)) : TN_OK;
+    int status = o->clear ? report(ctx, tn_cache_clear(ctx, o->compile.cache_dir)) : TN_OK;
     if (status == TN_OK)
-        status = report(ctx, tn_cache_use(ctx, o->cache_dir, &use));
+        status = report(ctx, tn_cache_use(ctx, o->compile.cache_dir, &use));
     if (status != TN_OK)
         return status;
     if (o->json) {

@@ -43,31 +43,22 @@ typedef struct {
 /* The command line, read. Zero and NULL mean "not given", unless said otherwise. */
 typedef struct {
     const char *model;
-    /* compiling */
-    const char *output, *emit, *target, *machine, *choices, *nests, *library, *fuse, *formats, *cc,
-        *cache_dir, *dump, *dump_dir, *stop_after, *prefix, *ragged;
-    int64_t jobs, cores, alternatives, max_memory, max_model, max_nodes, max_depth, max_trips,
-        max_calls, max_arena;
-    double max_time; /* seconds; 0: not given */
-    double density;  /* 0: not given */
-    bool no_cache, plain, quick, exact, keep_denormals, fast_math, many, packed, time, list_passes,
-        example;
-    const char *how; /* but compile: an option given that is about compiling */
+    /* compiling. Its lists are read from these pairs. */
+    TnCompileOptions compile;
     Pairs dim, dim_hint, shape, format, io_format, state;
-    int64_t state_capacity, weights_growth, variants, fuse_bisect;
-    bool explain_formats;
-    const char *policy; /* of requests that run together */
-    int64_t batch;      /* learn: requests at a time, 0: all */
+    char *named;     /* compile.given, made of the names in --input; NULL: none */
+    const char *how; /* but compile: an option given that is about compiling */
+    const char *output;
+    int32_t no_cache, list_passes;
+    int64_t batch; /* learn: requests at a time, 0: all */
     /* inputs and outputs */
     Pairs input, expect, max_int;
     const char *data, *output_dir;
     const char *against, *python; /* verify */
-    bool intermediate;
-    int64_t top; /* 0: not given */
-    bool stats;
-    int64_t seed;
+    int32_t intermediate, stats;
+    int64_t top;       /* 0: not given */
     double atol, rtol; /* negative: the verb's own */
-    int64_t threads;
+    int32_t threads;
     /* bench */
     NumberList sweep;           /* numbers of threads */
     const char *compare;        /* another model */
@@ -76,13 +67,9 @@ typedef struct {
     int64_t decode, context;    /* decode 0: not given */
     double duration;            /* seconds; negative: not given */
     const char *json_file, *trace;
-    const char *html, *profile_file; /* inspect */
-    const char *why;                 /* explain */
-    bool plan, batches;
-    const char *requests; /* run --many, explain --requests: a file of them */
-    const char *given, *must_fuse, *keep, *fuse_plan, *weights, *weights_keep;
-    bool profile;
-    bool json, clear, help;
+    const char *requests;  /* run --many, explain --requests: a file of them */
+    int32_t plan, batches; /* explain */
+    int32_t profile, json, clear, help;
 } Options;
 
 typedef struct {
@@ -139,10 +126,17 @@ typedef struct {
 Progress progress_begin(void);
 void progress_show(void *progress, const char *what, int64_t done, int64_t total);
 void progress_end(Progress *p);
+/* The end of work with a progress, and report. */
+int report_after(Progress *p, TnContext *ctx, TnStatus s);
 double seconds(void);
 /* p, or the end of the program for lack of memory */
 void *need(void *p);
-void print_json_string(const char *s);
+void fprint_json_string(FILE *to, const char *s);
+void print_json_string(const char *s); /* on standard output */
+bool ends_with(const char *s, const char *end);
+bool is_stdout(const char *file);            /* "-"; file may be NULL */
+int by_number(const void *x, const void *y); /* for qsort, of doubles */
+double median(const double *sorted, int64_t n);
 /* Element i as JSON if its type has values that no double holds: texts and 64-bit integers. */
 bool print_if_no_double(const TnTensor *x, int64_t i);
 int columns(const char *text);  /* of a terminal, that UTF-8 takes */
@@ -164,12 +158,14 @@ void temporary_close(Temporary *t);
 
 /* ---- model.c: a model ready to run ---- */
 
-/* Compile options from the command line. TN_OK or printed; to be freed either way. */
-int compile_options_of(const Options *o, Progress *p, TnCompileOptions *out);
-void compile_options_free(TnCompileOptions *c);
+/* Fills the lists of o->compile from the pairs. TN_OK or printed; to be freed either way. */
+int compile_lists_read(Options *o);
+void compile_lists_free(Options *o);
+/* The options with a progress and a printer, which p is for. */
+TnCompileOptions compile_options(const Options *o, Progress *p);
 /* The same for compiling what is run at once: Tenon's text keeps its symbols, --dim and --shape
  * size inputs alone. */
-int compile_options_to_run(const Options *o, Progress *p, TnCompileOptions *out);
+TnCompileOptions compile_options_to_run(const Options *o, Progress *p);
 bool is_artefact(const char *path);
 /* Of artefacts and Tenon's text: --dim and --shape size their inputs and are no part of
  * compiling. */
@@ -180,6 +176,14 @@ int model_open(TnContext *ctx, const Options *o, TnModel **out, double *load_ms)
 /* Open it, use it, free it. What `use` returns, if it comes that far. */
 int model_with(TnContext *ctx, const Options *o,
                int (*use)(TnContext *ctx, const Options *o, TnModel *m));
+
+/* What the model says of input, output or state i, which there is. */
+TnValueInfo input_info(const TnModel *m, int32_t i);
+TnValueInfo output_info(const TnModel *m, int32_t i);
+TnState state_info(const TnModel *m, int32_t i);
+/* A session on --threads threads, with the order of --policy. TN_OK or printed; to be freed either
+ * way. */
+int session_begin(TnContext *ctx, const Options *o, TnModel *m, TnSession **out);
 
 /* ---- inputs.c: what goes in and what should come out ---- */
 
@@ -198,13 +202,14 @@ void outputs_make(const TnModel *m, Tensors *t);
 int session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession **out);
 /* Inputs in memory of their own, as an application that is fast has them: they begin with a cache
  * line (a product of 256 cubed takes 0.23 ms on a Cascade Lake, 0.29 where its right side does
- * not), and large ones do not lie in small pages, as what is mapped does. */
+ * not), and large ones are not in small pages, as mapped files are. */
 void inputs_own(Tensors *t);
 void tensors_free(Tensors *t);
 /* NAME.npy in a folder, with characters unfit for a file name replaced. */
 char *output_path(const char *folder, const char *name);
 void fprint_tensor_type(FILE *to, const TnTensor *x); /* f32[1, 10] */
 void print_tensor_type(const TnTensor *x);            /* the same, on standard output */
+int64_t element_count(const TnTensor *x);
 
 /* ---- json.c: the tokens of a JSON text ---- */
 

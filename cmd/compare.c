@@ -48,10 +48,8 @@ compare_outputs(TnContext *ctx, const Options *o, const TnTensor *x, const TnTen
 static void
 print_index(FILE *to, const TnTensor *x, int64_t at)
 {
-    int64_t left = 1;
+    int64_t left = element_count(x);
 
-    for (int32_t d = 0; d < x->rank; d++)
-        left *= x->dims[d];
     fputc('[', to);
     for (int32_t d = 0; d < x->rank; d++) {
         left /= x->dims[d];

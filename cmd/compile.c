@@ -25,15 +25,7 @@ list_passes(bool json)
     return TN_OK;
 }
 
-static bool
-ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), k = strlen(end);
-
-    return n >= k && !strcmp(s + n - k, end);
-}
-
-/* models/digits.onnx -> digits.so, in the folder one stands in */
+/* models/digits.onnx -> digits.so, in the current folder */
 static char *
 default_output(const Options *o)
 {
@@ -43,7 +35,8 @@ default_output(const Options *o)
     size_t n = (size_t)stem + 4;
     char *path = need(malloc(n));
 
-    snprintf(path, n, "%.*s.%s", stem, name, o->emit && !strcmp(o->emit, "c") ? "c" : "so");
+    bool c = o->compile.emit && !strcmp(o->compile.emit, "c");
+    snprintf(path, n, "%.*s.%s", stem, name, c ? "c" : "so");
     return path;
 }
 
@@ -77,11 +70,11 @@ print_stopped(const Options *o, double after)
 {
     if (!o->json) {
         fprintf(stderr, "%s: stopped after %s, in %.1f s; nothing was written\n", o->model,
-                o->stop_after, after);
+                o->compile.stop_after, after);
         return;
     }
     printf("{\"stopped_after\": ");
-    print_json_string(o->stop_after);
+    print_json_string(o->compile.stop_after);
     printf(", \"seconds\": %.3f}\n", after);
 }
 
@@ -89,32 +82,26 @@ int
 cmd_compile(TnContext *ctx, const Options *o)
 {
     TnCompileReport made = TN_INIT(TnCompileReport);
-    TnCompileOptions options;
     Progress p = progress_begin();
+    TnCompileOptions options = compile_options(o, &p);
 
     if (o->list_passes)
         return list_passes(o->json);
-    if (o->profile_file && !o->explain_formats)
+    if (options.page_profile && !options.explain_formats)
         return usage_error(
             "--profile gives --explain-formats the times that were measured: give both");
-    int status = compile_options_of(o, &p, &options);
-    options.page_profile = o->profile_file;
     if (!options.emit && o->output && ends_with(o->output, ".c"))
         options.emit = "c"; /* no library has that name */
-    if (status == TN_OK) {
-        char *path = o->output ? need(strdup(o->output)) : default_output(o);
-        bool writes = !o->stop_after || !strcmp(o->stop_after, "build");
-        stop_defer();
-        TnStatus s = tn_compile(ctx, o->model, path, &options, &made);
-        progress_end(&p);
-        stop_now();
-        status = report(ctx, s);
-        if (status == TN_OK && writes)
-            print_report(o, path, &made);
-        else if (status == TN_OK)
-            print_stopped(o, made.seconds);
-        free(path);
-    }
-    compile_options_free(&options);
+    char *path = o->output ? need(strdup(o->output)) : default_output(o);
+    stop_defer();
+    TnStatus s = tn_compile(ctx, o->model, path, &options, &made);
+    progress_end(&p);
+    stop_now();
+    int status = report(ctx, s);
+    if (status == TN_OK && options.stop_after && strcmp(options.stop_after, "build"))
+        print_stopped(o, made.seconds);
+    else if (status == TN_OK)
+        print_report(o, path, &made);
+    free(path);
     return status;
 }

@@ -17,22 +17,13 @@ typedef struct {
     const Options *o;
     TnModel *model;
     TnSession *session;
-    Pair *dim; /* --dim, then the states' sizes, then the new rows' */
-    int ndim, nstate;
-    char past[24], fresh[24]; /* the numbers behind them */
-    int64_t tokens;           /* of a step */
+    TnDim *dim; /* --dim, then the states' sizes, then the new rows' */
+    int32_t ngiven, ndim;
+    int64_t tokens; /* of a step */
     int threads;
     double *ms, prefill_ms;
     double bytes, read; /* of a step; what memory gives, bytes a second */
 } Decode;
-
-static int
-by_value(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-
-    return (a > b) - (a < b);
-}
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -40,8 +31,7 @@ static bool
 is_of_states(const TnModel *m, const char *text)
 {
     for (int32_t i = 0; i < tn_model_states(m); i++) {
-        TnState s = TN_INIT(TnState);
-        tn_model_state(m, i, &s);
+        TnState s = state_info(m, i);
         for (int32_t d = 0; d < s.rank; d++)
             if (!strcmp(s.dim_text[d], text))
                 return true;
@@ -55,8 +45,7 @@ static const char *
 new_rows(const TnModel *m)
 {
     for (int32_t i = 0; i < tn_model_inputs(m); i++) {
-        TnValueInfo v = TN_INIT(TnValueInfo);
-        tn_model_input(m, i, &v);
+        TnValueInfo v = input_info(m, i);
         for (int32_t d = 0; d < v.rank; d++)
             if (v.dims[d] < 0 && !strpbrk(v.dim_text[d], " +-*/%(),") &&
                 !is_of_states(m, v.dim_text[d]))
@@ -68,32 +57,31 @@ new_rows(const TnModel *m)
 static int
 name_sizes(Decode *k)
 {
-    const Pairs *given = &k->o->dim;
+    const TnCompileOptions *c = &k->o->compile;
     int32_t n = tn_model_states(k->model);
     const char *fresh = new_rows(k->model);
 
-    k->dim = need(calloc((size_t)given->n + (size_t)n + 1, sizeof *k->dim));
-    for (; k->ndim < given->n; k->ndim++)
-        k->dim[k->ndim] = given->at[k->ndim];
+    k->dim = need(calloc((size_t)c->ndims + (size_t)n + 1, sizeof *k->dim));
+    for (; k->ndim < c->ndims; k->ndim++)
+        k->dim[k->ndim] = c->dims[k->ndim];
+    k->ngiven = k->ndim;
     for (int32_t i = 0; i < n; i++) {
-        TnState s = TN_INIT(TnState);
-        int at = given->n;
-        tn_model_state(k->model, i, &s);
+        TnState s = state_info(k->model, i);
+        int32_t at = k->ngiven;
         if (s.axis < 0)
             continue;
-        while (at < k->ndim && strcmp(k->dim[at].name, s.dim_text[s.axis]))
+        while (at < k->ndim && strcmp(k->dim[at].symbol, s.dim_text[s.axis]))
             at++;
         if (at == k->ndim)
-            k->dim[k->ndim++] = (Pair){ (char *)s.dim_text[s.axis], k->past };
+            k->dim[k->ndim++] = (TnDim){ s.dim_text[s.axis], 0 };
     }
-    k->nstate = k->ndim - given->n;
-    if (!k->nstate)
+    if (k->ndim == k->ngiven)
         return usage_error("--decode: %s keeps nothing between runs that grows; compile it with "
                            "--state, as --state 'past_key_values.*=present.*'",
                            k->o->model);
     if (!fresh)
         return usage_error("--decode: no input of %s tells how many rows are new", k->o->model);
-    k->dim[k->ndim++] = (Pair){ (char *)fresh, k->fresh };
+    k->dim[k->ndim++] = (TnDim){ fresh, 0 };
     return TN_OK;
 }
 
@@ -103,20 +91,20 @@ inputs_of(Decode *k, int64_t past, int64_t fresh, Tensors *t)
 {
     Options o = *k->o;
 
-    snprintf(k->past, sizeof k->past, "%lld", (long long)past);
-    snprintf(k->fresh, sizeof k->fresh, "%lld", (long long)fresh);
-    o.dim = (Pairs){ k->dim, k->ndim };
+    for (int32_t i = k->ngiven; i < k->ndim; i++)
+        k->dim[i].value = i + 1 < k->ndim ? past : fresh;
+    o.compile.dims = k->dim;
+    o.compile.ndims = k->ndim;
     o.told = k->tokens > 0;
     *t = (Tensors){ 0 };
     int status = inputs_make(k->ctx, &o, k->model, t);
     if (status == TN_OK)
         outputs_make(k->model, t);
     for (int32_t i = 0; i < t->nin && status == TN_OK && !k->tokens; i++) {
-        TnValueInfo v = TN_INIT(TnValueInfo);
-        tn_model_input(k->model, i, &v);
+        TnValueInfo v = input_info(k->model, i);
         int64_t n = 1;
         for (int32_t d = 0; d < v.rank && !k->tokens; d++) { /* [batch, new, …] */
-            bool is_new = v.dims[d] < 0 && !strcmp(v.dim_text[d], k->dim[k->ndim - 1].name);
+            bool is_new = v.dims[d] < 0 && !strcmp(v.dim_text[d], k->dim[k->ndim - 1].symbol);
             k->tokens = is_new ? n : 0;
             n *= t->in[i].dims[d];
         }
@@ -198,7 +186,7 @@ measure(Decode *k)
     }
     if (status != TN_OK)
         return status;
-    qsort(k->ms, (size_t)steps, sizeof *k->ms, by_value);
+    qsort(k->ms, (size_t)steps, sizeof *k->ms, by_number);
     for (int r = 0; r <= ROUNDS; r++) /* as yardsticks do: the best that was seen */
         k->read = rate[r] > k->read ? rate[r] : k->read;
     return count_bytes(k);
@@ -227,25 +215,16 @@ typedef struct {
     const ProfileReport *profile;
 } DecodeResult;
 
-static double
-median(const Decode *k)
-{
-    int64_t n = k->o->decode;
-
-    return n % 2 ? k->ms[n / 2] : (k->ms[n / 2 - 1] + k->ms[n / 2]) / 2;
-}
-
 static int
 write_json(void *user, FILE *to)
 {
     const DecodeResult *f = user;
     const Decode *k = f->k;
-    double ms = median(k);
+    double ms = median(k->ms, k->o->decode);
 
-    fputs("{\n  \"model\": \"", to);
-    for (const char *c = k->o->model; *c; c++)
-        fprintf(to, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    fprintf(to, "\",\n  \"threads\": %d,\n  \"context\": %lld,\n  \"steps\": %lld,\n", k->threads,
+    fputs("{\n  \"model\": ", to);
+    fprint_json_string(to, k->o->model);
+    fprintf(to, ",\n  \"threads\": %d,\n  \"context\": %lld,\n  \"steps\": %lld,\n", k->threads,
             (long long)k->o->context, (long long)k->o->decode);
     fprintf(to,
             "  \"tokens_per_s\": %.6f,\n  \"step_ms\": %.6f,\n  \"prefill_tokens_per_s\": %.6f,\n",
@@ -265,7 +244,7 @@ write_json(void *user, FILE *to)
 static void
 print_found(const Decode *k)
 {
-    double ms = median(k);
+    double ms = median(k->ms, k->o->decode);
 
     printf("decode, context %lld, %lld steps of %lld token%s, %d thread%s\n",
            (long long)k->o->context, (long long)k->o->decode, (long long)k->tokens,
@@ -288,7 +267,7 @@ tell(const Decode *k, const ProfileReport *profile)
 {
     DecodeResult f = { k, profile };
 
-    if (k->o->json_file && !strcmp(k->o->json_file, "-"))
+    if (is_stdout(k->o->json_file))
         return write_json(&f, stdout);
     print_found(k);
     if (profile)
@@ -301,12 +280,12 @@ decode(TnContext *ctx, const Options *o, TnModel *m)
 {
     Decode k = { .ctx = ctx, .o = o, .model = m };
     ProfileReport profile = { 0 };
-    TnSessionOptions how = { .size = sizeof how,
-                             .threads = o->sweep.n ? (int32_t)o->sweep.at[0] : 0 };
+    Options how = *o;
 
+    how.threads = o->sweep.n ? (int32_t)o->sweep.at[0] : 0;
     int status = name_sizes(&k);
     if (status == TN_OK)
-        status = report(ctx, tn_session_new(ctx, m, &how, &k.session));
+        status = session_begin(ctx, &how, m, &k.session);
     k.threads = k.session ? tn_session_threads(k.session) : 1;
     if (status == TN_OK)
         status = measure(&k);

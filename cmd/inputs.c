@@ -37,6 +37,16 @@ print_tensor_type(const TnTensor *x)
     fprint_tensor_type(stdout, x);
 }
 
+int64_t
+element_count(const TnTensor *x)
+{
+    int64_t n = 1;
+
+    for (int32_t d = 0; d < x->rank; d++)
+        n *= x->dims[d];
+    return n;
+}
+
 char *
 output_path(const char *folder, const char *name)
 {
@@ -73,15 +83,6 @@ bind(InputMaker *m, const char *symbol, int64_t size)
     m->size[m->nsize++] = (TnDim){ need(strdup(symbol)), size };
 }
 
-static TnValueInfo
-input_info(const InputMaker *m, int32_t i)
-{
-    TnValueInfo info = TN_INIT(TnValueInfo);
-
-    tn_model_input(m->model, i, &info);
-    return info;
-}
-
 static void
 bind_dims(InputMaker *m, const TnValueInfo *info, int32_t rank, const int64_t *dims)
 {
@@ -94,7 +95,7 @@ static int
 find_input(const InputMaker *m, const char *name)
 {
     for (int32_t i = 0; i < m->t->nin; i++)
-        if (!strcmp(input_info(m, i).name, name))
+        if (!strcmp(input_info(m->model, i).name, name))
             return i;
     return -1;
 }
@@ -105,7 +106,7 @@ no_such_input(const InputMaker *m, const char *option, const char *name)
     fprintf(stderr, "tenon: error: %s %s: the model has no such input. Its inputs are", option,
             name);
     for (int32_t i = 0; i < m->t->nin; i++)
-        fprintf(stderr, "%s %s", i ? "," : "", input_info(m, i).name);
+        fprintf(stderr, "%s %s", i ? "," : "", input_info(m->model, i).name);
     fprintf(stderr,
             ". (One for which the model has a value of its own is a constant, unless it is "
             "compiled with --given %s.)\n",
@@ -118,7 +119,7 @@ no_such_input(const InputMaker *m, const char *option, const char *name)
 static int
 read_into(InputMaker *m, int32_t i, const char *path)
 {
-    TnValueInfo info = input_info(m, i);
+    TnValueInfo info = input_info(m->model, i);
     TnTensor *x = &m->t->in[i];
 
     int status = report(m->ctx, tn_tensor_read(m->ctx, path, x));
@@ -180,7 +181,7 @@ find_size(const InputMaker *m, const TnShape *shape, int n, const char *text, in
 {
     for (int32_t k = 0; k < n + m->t->nin; k++) {
         int i = k < n ? find_input(m, shape[k].input) : k - n;
-        TnValueInfo info = input_info(m, i);
+        TnValueInfo info = input_info(m->model, i);
         if (k >= n && !m->given[i])
             continue;
         for (*dim = 0; *dim < info.rank && *dim < (k < n ? shape[k].rank : m->t->in[i].rank);
@@ -204,7 +205,7 @@ bind_shape(InputMaker *m, const TnShape *shape, int n)
 
     if (i < 0)
         return no_such_input(m, "--shape", s->input);
-    TnValueInfo info = input_info(m, i);
+    TnValueInfo info = input_info(m->model, i);
     if (info.rank != s->rank)
         return usage_error("--shape %s: %d dimensions given, the input has %d", info.name, s->rank,
                            info.rank);
@@ -229,22 +230,21 @@ bind_shape(InputMaker *m, const TnShape *shape, int n)
 static int
 check_shapes(const InputMaker *m)
 {
-    TnCompileOptions c;
+    const TnCompileOptions *c = &m->o->compile;
 
-    int status = compile_options_of(m->o, NULL, &c);
-    for (int k = 0; k < c.nshapes && status == TN_OK; k++) {
-        int i = find_input(m, c.shapes[k].input);
-        TnValueInfo info = input_info(m, i);
+    for (int k = 0; k < c->nshapes; k++) {
+        const TnShape *s = &c->shapes[k];
+        int i = find_input(m, s->input);
+        TnValueInfo info = input_info(m->model, i);
         const TnTensor *x = &m->t->in[i];
-        for (int32_t d = 0; d < c.shapes[k].rank && d < x->rank && status == TN_OK; d++)
-            if (x->dims[d] != c.shapes[k].dims[d])
-                status = usage_error("--shape %s: dimension %d (%s) is %lld, but %lld %s",
-                                     info.name, d, info.dim_text[d], (long long)c.shapes[k].dims[d],
-                                     (long long)x->dims[d],
-                                     m->given[i] ? "in the file given" : "by what else is given");
+        for (int32_t d = 0; d < s->rank && d < x->rank; d++)
+            if (x->dims[d] != s->dims[d])
+                return usage_error("--shape %s: dimension %d (%s) is %lld, but %lld %s", info.name,
+                                   d, info.dim_text[d], (long long)s->dims[d],
+                                   (long long)x->dims[d],
+                                   m->given[i] ? "in the file given" : "by what else is given");
     }
-    compile_options_free(&c);
-    return status;
+    return TN_OK;
 }
 
 /* Of a model compiled just now --dim is checked already, and no longer open. */
@@ -256,7 +256,7 @@ check_dim(const InputMaker *m, const char *symbol)
     if (!compiled_with_open_dims(m->o->model))
         return TN_OK;
     for (int32_t i = 0; i < m->t->nin; i++) {
-        TnValueInfo info = input_info(m, i);
+        TnValueInfo info = input_info(m->model, i);
         for (int32_t d = 0; d < info.rank; d++) {
             if (info.dims[d] < 0 && !strcmp(info.dim_text[d], symbol))
                 return TN_OK;
@@ -264,8 +264,7 @@ check_dim(const InputMaker *m, const char *symbol)
         }
     }
     for (int32_t i = 0; i < tn_model_states(m->model); i++) {
-        TnState s = TN_INIT(TnState);
-        tn_model_state(m->model, i, &s);
+        TnState s = state_info(m->model, i);
         for (int32_t d = 0; d < s.rank; d++)
             if (!strcmp(s.dim_text[d], symbol))
                 return TN_OK;
@@ -280,25 +279,24 @@ check_dim(const InputMaker *m, const char *symbol)
 static int
 bind_options(InputMaker *m)
 {
-    TnCompileOptions c;
+    const TnCompileOptions *c = &m->o->compile;
+    int status = TN_OK;
 
-    int status = compile_options_of(m->o, NULL, &c);
-    for (int k = 0; k < c.nshapes && status == TN_OK; k++)
-        status = bind_shape(m, c.shapes, k);
+    for (int k = 0; k < c->nshapes && status == TN_OK; k++)
+        status = bind_shape(m, c->shapes, k);
     /* of a range the least, where nothing else is said */
-    for (int k = 0; k < c.nranges; k++)
-        if (c.ranges[k].least > 1)
-            bind(m, c.ranges[k].symbol, c.ranges[k].least);
-    for (int k = 0; k < c.ndims && status == TN_OK; k++) {
-        const char *name = c.dims[k].symbol;
+    for (int k = 0; k < c->nranges; k++)
+        if (c->ranges[k].least > 1)
+            bind(m, c->ranges[k].symbol, c->ranges[k].least);
+    for (int k = 0; k < c->ndims && status == TN_OK; k++) {
+        const char *name = c->dims[k].symbol;
         const int64_t *size = find_bound(m, name);
         status = check_dim(m, name);
-        if (status == TN_OK && size && *size != c.dims[k].value)
+        if (status == TN_OK && size && *size != c->dims[k].value)
             status = usage_error("--dim %s=%lld: an input given or its --shape has %lld there",
-                                 name, (long long)c.dims[k].value, (long long)*size);
-        bind(m, name, c.dims[k].value);
+                                 name, (long long)c->dims[k].value, (long long)*size);
+        bind(m, name, c->dims[k].value);
     }
-    compile_options_free(&c);
     return status;
 }
 
@@ -307,8 +305,7 @@ static void
 bind_states(InputMaker *m)
 {
     for (int32_t i = 0; i < tn_model_states(m->model); i++) {
-        TnState s = TN_INIT(TnState);
-        tn_model_state(m->model, i, &s);
+        TnState s = state_info(m->model, i);
         if (s.axis >= 0 && !find_bound(m, s.dim_text[s.axis]))
             bind(m, s.dim_text[s.axis], 0);
     }
@@ -326,10 +323,11 @@ high_of(const InputMaker *m, const char *name, int64_t *high)
         int i = find_input(m, p->name);
         if (i < 0)
             return no_such_input(m, "--max-int", p->name);
-        if (input_info(m, i).dtype[0] == 'f' || !strncmp(input_info(m, i).dtype, "bf", 2))
+        if (input_info(m->model, i).dtype[0] == 'f' ||
+            !strncmp(input_info(m->model, i).dtype, "bf", 2))
             return usage_error(
                 "--max-int %s: the input is %s, and random numbers of that type are normal ones",
-                p->name, input_info(m, i).dtype);
+                p->name, input_info(m->model, i).dtype);
         long long v = strtoll(p->value, &end, 10);
         if (*end || v < 1)
             return usage_error("--max-int %s=%s: a whole number of 1 or more is needed", p->name,
@@ -374,7 +372,7 @@ is_column(const TnValueInfo *info)
 static int
 make_random(InputMaker *m, int32_t i)
 {
-    TnValueInfo info = input_info(m, i);
+    TnValueInfo info = input_info(m->model, i);
     TnTensor *x = &m->t->in[i];
 
     if (is_column(&info)) /* tags and children that are drawn make no tree */
@@ -394,8 +392,9 @@ make_random(InputMaker *m, int32_t i)
     status = high_of(m, info.name, &high);
     if (status != TN_OK)
         return status;
-    return report(m->ctx,
-                  tn_tensor_random(m->ctx, (uint64_t)m->o->seed + 1000003u * (uint64_t)i, high, x));
+    return report(
+        m->ctx,
+        tn_tensor_random(m->ctx, (uint64_t)m->o->compile.seed + 1000003u * (uint64_t)i, high, x));
 }
 
 int
@@ -436,8 +435,7 @@ outputs_make(const TnModel *m, Tensors *t)
     t->nout = tn_model_outputs(m);
     t->out = need(calloc((size_t)t->nout + 1, sizeof *t->out));
     for (int32_t i = 0; i < t->nout; i++) {
-        TnValueInfo info = TN_INIT(TnValueInfo);
-        tn_model_output(m, i, &info);
+        TnValueInfo info = output_info(m, i);
         t->out[i] = (TnTensor){
             .size = sizeof *t->out, .name = info.name, .dtype = info.dtype, .rank = info.rank
         };
@@ -447,11 +445,9 @@ outputs_make(const TnModel *m, Tensors *t)
 int
 session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession **out)
 {
-    TnSessionOptions options = { .size = sizeof options, .threads = (int32_t)o->threads };
-
     int status = inputs_make(ctx, o, m, t);
     if (status == TN_OK)
-        status = report(ctx, tn_session_new(ctx, m, &options, out));
+        status = session_begin(ctx, o, m, out);
     if (status == TN_OK)
         outputs_make(m, t);
     return status;

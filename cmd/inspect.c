@@ -7,21 +7,13 @@
 static int
 write_page(TnContext *ctx, const Options *o)
 {
-    TnCompileOptions options;
     Progress p = progress_begin();
+    TnCompileOptions options = compile_options(o, &p);
 
-    int status = compile_options_of(o, &p, &options);
     options.stop_after = "plan";
-    options.page = o->html;
-    options.page_profile = o->profile_file;
-    if (status == TN_OK) {
-        TnStatus s = tn_compile(ctx, o->model, NULL, &options, NULL);
-        progress_end(&p);
-        status = report(ctx, s);
-    }
-    compile_options_free(&options);
+    int status = report_after(&p, ctx, tn_compile(ctx, o->model, NULL, &options, NULL));
     if (status == TN_OK && !o->json)
-        printf("%s: %s, open it in a browser\n", o->model, o->html);
+        printf("%s: %s, open it in a browser\n", o->model, o->compile.page);
     return status;
 }
 
@@ -30,9 +22,9 @@ cmd_inspect(TnContext *ctx, const Options *o)
 {
     const char *text = "";
 
-    if (o->profile_file && !o->html)
+    if (o->compile.page_profile && !o->compile.page)
         return usage_error("--profile goes onto the page that --html writes: give both");
-    if (o->html)
+    if (o->compile.page)
         return write_page(ctx, o);
     int status = report(ctx, tn_inspect(ctx, o->model, o->json, &text));
     if (status == TN_OK)

@@ -115,7 +115,6 @@ tell(const Options *o, const TnLearnt *l, int32_t n)
 static int
 learn(TnContext *ctx, const Options *o, TnModel *m)
 {
-    TnSessionOptions options = { .size = sizeof options, .threads = (int32_t)o->threads };
     TnLearnt l = { .size = sizeof l };
     TnSession *session = NULL;
     Requests all = { 0 };
@@ -128,7 +127,7 @@ learn(TnContext *ctx, const Options *o, TnModel *m)
     }
     int status = requests_read(o, m, &all);
     if (status == TN_OK)
-        status = report(ctx, tn_session_new(ctx, m, &options, &session));
+        status = session_begin(ctx, o, m, &session);
     if (status == TN_OK)
         status = run_parts(ctx, session, &all, o->batch);
     const Request *first = requests_failed(&all, &failed);
@@ -141,7 +140,7 @@ learn(TnContext *ctx, const Options *o, TnModel *m)
     } else if (status == TN_OK && first)
         note("%d of %d requests have no result; %s", failed, all.n, first->error);
     if (status == TN_OK)
-        status = report(ctx, tn_session_learn(session, (uint64_t)o->seed, &l));
+        status = report(ctx, tn_session_learn(session, (uint64_t)o->compile.seed, &l));
     if (status == TN_OK)
         status = tell(o, &l, all.n);
     requests_free(&all);

@@ -6,19 +6,15 @@
 int
 cmd_machine(TnContext *ctx, const Options *o)
 {
-    TnCompileOptions options;
     const char *table = "";
     Progress p = progress_begin();
+    TnCompileOptions options = compile_options(o, &p);
 
-    int status = compile_options_of(o, &p, &options);
-    if (status == TN_OK) {
-        stop_defer();
-        TnStatus s = tn_machine(ctx, &options, o->output, &table);
-        progress_end(&p);
-        stop_now();
-        status = report(ctx, s);
-    }
-    compile_options_free(&options);
+    stop_defer();
+    TnStatus s = tn_machine(ctx, &options, o->output, &table);
+    progress_end(&p);
+    stop_now();
+    int status = report(ctx, s);
     if (status == TN_OK)
         fputs(table, stdout);
     if (status == TN_OK && o->output)

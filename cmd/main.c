@@ -209,7 +209,7 @@ read_and_run(VerbId verb, int argc, char **argv)
     int status = options_read(verb, argc, argv, &o);
     if (status == TN_OK)
         status = run_verb(verb, &o);
-    if (status > EXIT_DIFFERS && (o.json || (o.json_file && !strcmp(o.json_file, "-"))))
+    if (status > EXIT_DIFFERS && (o.json || is_stdout(o.json_file)))
         print_failure(status);
     options_free(&o);
     return status;

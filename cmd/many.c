@@ -67,7 +67,7 @@ print_nested(const TnTensor *x, int32_t d, int64_t *at)
 static void
 print_array(const TnTensor *x)
 {
-    bool hidden = false; /* a dimension stands in one of 0, where no list shows it */
+    bool hidden = false; /* a dimension inside one of 0, which no list shows */
 
     for (int32_t d = 0; d + 1 < x->rank; d++)
         hidden |= !x->dims[d];
@@ -138,16 +138,13 @@ tell_single(const Options *o, const TnModel *m)
 static int
 run(TnContext *ctx, const Options *o, TnModel *m)
 {
-    TnSessionOptions options = { .size = sizeof options, .threads = (int32_t)o->threads };
     TnSession *session = NULL;
     Requests all = { 0 };
     int32_t failed = 0;
 
     int status = requests_read(o, m, &all);
     if (status == TN_OK)
-        status = report(ctx, tn_session_new(ctx, m, &options, &session));
-    if (status == TN_OK && o->policy)
-        status = report(ctx, tn_session_policy(session, o->policy));
+        status = session_begin(ctx, o, m, &session);
     if (status == TN_OK)
         status = requests_run(ctx, session, &all);
     if (status == TN_OK) {

@@ -137,6 +137,57 @@ read_states(const Pairs *pairs)
     return state;
 }
 
+/* The inputs that --input names, as such that may be constants otherwise: "x?,w?". */
+static char *
+given_inputs(const Options *o)
+{
+    size_t room = 1, at = 0;
+
+    for (int i = 0; i < o->input.n; i++)
+        room += strlen(o->input.at[i].name) + 2;
+    char *text = need(calloc(room, 1));
+    for (int i = 0; i < o->input.n; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%s?", i ? "," : "", o->input.at[i].name);
+    return text;
+}
+
+int
+compile_lists_read(Options *o)
+{
+    TnCompileOptions *c = &o->compile;
+
+    c->format = read_orders(&o->format);
+    c->nformat = o->format.n;
+    c->io_format = read_orders(&o->io_format);
+    c->nio_format = o->io_format.n;
+    c->state = read_states(&o->state);
+    c->nstate = o->state.n;
+    if (!c->given && o->input.n)
+        c->given = o->named = given_inputs(o);
+    int status = read_dims(o, c);
+    status = status ? status : read_hints(o, c);
+    return status ? status : read_shapes(o, c);
+}
+
+void
+compile_lists_free(Options *o)
+{
+    TnCompileOptions *c = &o->compile;
+
+    for (int i = 0; i < c->nshapes; i++)
+        free((void *)c->shapes[i].dims);
+    for (int i = 0; i < c->nhints; i++)
+        free((void *)c->hints[i].sizes);
+    free((void *)c->shapes);
+    free((void *)c->dims);
+    free((void *)c->ranges);
+    free((void *)c->hints);
+    free((void *)c->format);
+    free((void *)c->io_format);
+    free((void *)c->state);
+    free(o->named);
+}
+
 static void
 print_text(void *user, const char *text)
 {
@@ -152,140 +203,26 @@ print_text_aside(void *user, const char *text)
     fputs(text, stderr);
 }
 
-static bool
-to_stdout(const char *file)
+TnCompileOptions
+compile_options(const Options *o, Progress *p)
 {
-    return file && !strcmp(file, "-");
+    TnCompileOptions c = o->compile;
+
+    c.progress = progress_show;
+    c.print = o->json || o->requests || is_stdout(o->json_file) ? print_text_aside : print_text;
+    c.user = p;
+    c.stopped = stop_asked;
+    return c;
 }
 
-int
-compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
+TnCompileOptions
+compile_options_to_run(const Options *o, Progress *p)
 {
-    *out = (TnCompileOptions){
-        .size = sizeof *out,
-        .target = o->target,
-        .machine = o->machine,
-        .choices = o->choices,
-        .nests = o->nests,
-        .library = o->library,
-        .ragged = o->ragged,
-        .packed = o->packed,
-        .density = o->density,
-        .many = o->many || o->requests || o->batches,
-        .given = o->given ? need(strdup(o->given)) : NULL,
-        .formats = o->formats,
-        .alternatives = (int32_t)o->alternatives,
-        .cores = (int32_t)o->cores,
-        .emit = o->emit,
-        .plain_schedule = o->plain,
-        .fuse = o->fuse,
-        .must_fuse = o->must_fuse,
-        .keep = o->keep,
-        .fuse_plan = o->fuse_plan,
-        .fuse_bisect = (int32_t)o->fuse_bisect,
-        .exact = o->exact,
-        .keep_denormals = o->keep_denormals,
-        .fast_math = o->fast_math,
-        .weights_growth = (int32_t)o->weights_growth,
-        .variants = (int32_t)o->variants,
-        .weights = o->weights,
-        .weights_keep = o->weights_keep,
-        .quick = o->quick,
-        .dump = o->dump,
-        .dump_dir = o->dump_dir,
-        .stop_after = o->stop_after,
-        .cc = o->cc,
-        .cache_dir = o->no_cache ? "" : o->cache_dir,
-        .jobs = (int32_t)o->jobs,
-        .max_model_bytes = o->max_model,
-        .max_nodes = o->max_nodes,
-        .max_memory_bytes = o->max_memory,
-        .progress = progress_show,
-        .print = o->json || o->requests || to_stdout(o->json_file) ? print_text_aside : print_text,
-        .user = p,
-        .time = o->time,
-        .max_seconds = o->max_time,
-        .max_depth = o->max_depth,
-        .stopped = stop_asked,
-        .policy = o->policy,
-        .max_trips = o->max_trips,
-        .max_calls = o->max_calls,
-        .max_arena_bytes = o->max_arena,
-        .seed = o->seed,
-        .prefix = o->prefix,
-        .example = o->example,
-        .format = read_orders(&o->format),
-        .nformat = o->format.n,
-        .io_format = read_orders(&o->io_format),
-        .nio_format = o->io_format.n,
-        .explain_formats = o->explain_formats,
-        .state = read_states(&o->state),
-        .nstate = o->state.n,
-        .state_capacity = o->state_capacity,
-    };
-    int status = read_dims(o, out);
-    status = status ? status : read_hints(o, out);
-    return status ? status : read_shapes(o, out);
-}
+    TnCompileOptions c = compile_options(o, p);
 
-static void
-free_sizes(TnCompileOptions *c)
-{
-    for (int i = 0; i < c->nshapes; i++)
-        free((void *)c->shapes[i].dims);
-    free((void *)c->shapes);
-    free((void *)c->dims);
-    free((void *)c->ranges);
-    for (int i = 0; i < c->nhints; i++)
-        free((void *)c->hints[i].sizes);
-    free((void *)c->hints);
-}
-
-void
-compile_options_free(TnCompileOptions *c)
-{
-    free_sizes(c);
-    free((void *)c->format);
-    free((void *)c->io_format);
-    free((void *)c->state);
-    free((void *)c->given);
-}
-
-/* The inputs that --input names, as such that may be constants otherwise: "x?,w?". */
-static char *
-given_inputs(const Options *o)
-{
-    size_t room = 1, at = 0;
-
-    for (int i = 0; i < o->input.n; i++)
-        room += strlen(o->input.at[i].name) + 2;
-    char *text = need(calloc(room, 1));
-    for (int i = 0; i < o->input.n; i++)
-        at += (size_t)snprintf(text + at, room - at, "%s%s?", i ? "," : "", o->input.at[i].name);
-    return text;
-}
-
-static bool
-ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), k = strlen(end);
-
-    return n >= k && !strcmp(s + n - k, end);
-}
-
-int
-compile_options_to_run(const Options *o, Progress *p, TnCompileOptions *out)
-{
-    int status = compile_options_of(o, p, out);
-
-    if (!out->given && o->input.n)
-        out->given = given_inputs(o);
-    if (ends_with(o->model, ".tn")) {
-        free_sizes(out);
-        out->dims = NULL, out->shapes = NULL, out->ranges = NULL, out->hints = NULL;
-        out->ndims = out->nshapes = out->nranges = out->nhints = 0;
-    }
-    return status;
+    if (ends_with(o->model, ".tn"))
+        c.ndims = c.nshapes = c.nranges = c.nhints = 0;
+    return c;
 }
 
 /* By its first bytes, whatever it is called; by its name where nothing can be read. */
@@ -322,15 +259,9 @@ static int
 compile_and_load(TnContext *ctx, const Options *o, const char *path, TnModel **out, double *load_ms)
 {
     Progress p = progress_begin();
-    TnCompileOptions options;
+    TnCompileOptions options = compile_options_to_run(o, &p);
 
-    int status = compile_options_to_run(o, &p, &options);
-    if (status == TN_OK) {
-        TnStatus s = tn_compile(ctx, o->model, path, &options, NULL);
-        progress_end(&p);
-        status = report(ctx, s);
-    }
-    compile_options_free(&options);
+    int status = report_after(&p, ctx, tn_compile(ctx, o->model, path, &options, NULL));
     if (status == TN_OK)
         status = load(ctx, path, out, load_ms);
     return status == TN_OK ? report(ctx, tn_model_set_name(*out, o->model)) : status;
@@ -369,5 +300,43 @@ model_with(TnContext *ctx, const Options *o,
     if (status == TN_OK)
         status = use(ctx, o, m);
     tn_model_free(m);
+    return status;
+}
+
+TnValueInfo
+input_info(const TnModel *m, int32_t i)
+{
+    TnValueInfo info = TN_INIT(TnValueInfo);
+
+    tn_model_input(m, i, &info);
+    return info;
+}
+
+TnValueInfo
+output_info(const TnModel *m, int32_t i)
+{
+    TnValueInfo info = TN_INIT(TnValueInfo);
+
+    tn_model_output(m, i, &info);
+    return info;
+}
+
+TnState
+state_info(const TnModel *m, int32_t i)
+{
+    TnState state = TN_INIT(TnState);
+
+    tn_model_state(m, i, &state);
+    return state;
+}
+
+int
+session_begin(TnContext *ctx, const Options *o, TnModel *m, TnSession **out)
+{
+    TnSessionOptions options = { .size = sizeof options, .threads = o->threads };
+
+    int status = report(ctx, tn_session_new(ctx, m, &options, out));
+    if (status == TN_OK && o->compile.policy)
+        status = report(ctx, tn_session_policy(*out, o->compile.policy));
     return status;
 }

@@ -35,6 +35,7 @@ typedef enum {
     TAKES_FLAG,
     TAKES_TEXT,
     TAKES_COUNT,
+    TAKES_COUNT32,
     TAKES_COUNTS,
     TAKES_BYTES,
     TAKES_REAL,
@@ -64,11 +65,11 @@ static const OptionRow rows[] = {
       "requests like those to come, a line of JSON each as for run --many; -: standard input" },
     { "batch", 0, L, TAKES_COUNT, FIELD(batch), "N",
       "the number of requests at a time when they are served (default: all)" },
-    { "emit", 0, C, TAKES_TEXT, FIELD(emit), "so|c",
+    { "emit", 0, C, TAKES_TEXT, FIELD(compile.emit), "so|c",
       "a shared library (default), or one readable C file with its header" },
-    { "prefix", 0, C, TAKES_TEXT, FIELD(prefix), "NAME",
+    { "prefix", 0, C, TAKES_TEXT, FIELD(compile.prefix), "NAME",
       "with --emit c: the model is NAME_manifest(), so that a program may have several" },
-    { "main", 0, C, TAKES_FLAG, FIELD(example), NULL,
+    { "main", 0, C, TAKES_FLAG, FIELD(compile.example), NULL,
       "with --emit c: write an example program too, NAME-main.c" },
     { "input", 'i', RUNNING, TAKES_PAIR, FIELD(input), "X=@FILE",
       "input X from FILE: .npy, .npz:member or .pb; repeat for more" },
@@ -100,14 +101,14 @@ static const OptionRow rows[] = {
       "well" },
     { "shape", 's', C | X | RUNNING, TAKES_PAIR, FIELD(shape), "X=AxBxC",
       "fix the dimensions of input X: --shape x=1x3x224x224" },
-    { "seed", 0, L, TAKES_COUNT, FIELD(seed), "N",
+    { "seed", 0, L, TAKES_COUNT, FIELD(compile.seed), "N",
       "of learning, which is the same for the same (default 0)" },
-    { "seed", 0, C | RUNNING, TAKES_COUNT, FIELD(seed), "N",
+    { "seed", 0, C | RUNNING, TAKES_COUNT, FIELD(compile.seed), "N",
       "of inputs not given, and of random operators that have no seed of their own (default 0)" },
     { "max-int", 0, RUNNING, TAKES_PAIR, FIELD(max_int), "X=N",
       "random integers of input X lie in [0, N); default [0, 2)" },
-    { "threads", 't', L, TAKES_COUNT, FIELD(threads), "N", "threads to run on; default: all" },
-    { "threads", 't', R | V, TAKES_COUNT, FIELD(threads), "N",
+    { "threads", 't', L, TAKES_COUNT32, FIELD(threads), "N", "threads to run on; default: all" },
+    { "threads", 't', R | V, TAKES_COUNT32, FIELD(threads), "N",
       "threads to run on; default: all this process may use" },
     { "threads", 't', B, TAKES_COUNTS, FIELD(sweep), "N,…",
       "threads to run on, or several numbers of them: 1,2,4; default: all" },
@@ -121,35 +122,35 @@ static const OptionRow rows[] = {
     { "duration", 0, B, TAKES_REAL, FIELD(duration), "SECONDS",
       "run for about so long (default 3)" },
     { "warmup", 0, B, TAKES_COUNT, FIELD(warmup), "N", "runs before the clock starts (default 5)" },
-    { "target", 0, COMPILING, TAKES_TEXT, FIELD(target), "NAME",
+    { "target", 0, COMPILING, TAKES_TEXT, FIELD(compile.target), "NAME",
       "processor to compile for (default native, this one)" },
-    { "target", 0, M, TAKES_TEXT, FIELD(target), "NAME",
+    { "target", 0, M, TAKES_TEXT, FIELD(compile.target), "NAME",
       "measure as this target (default native)" },
     { "profile", 0, B, TAKES_FLAG, FIELD(profile), NULL,
       "the time of each kernel, beside what the machine could do" },
     { "trace", 0, B, TAKES_TEXT, FIELD(trace), "FILE",
       "what each thread did when, for Perfetto (ui.perfetto.dev)" },
-    { "machine", 0, B, TAKES_TEXT, FIELD(machine), "FILE",
+    { "machine", 0, B, TAKES_TEXT, FIELD(compile.machine), "FILE",
       "facts of this processor, as tenon machine wrote them: for --profile, and for compiling" },
-    { "machine", 0, COMPILING & ~B, TAKES_TEXT, FIELD(machine), "FILE",
+    { "machine", 0, COMPILING & ~B, TAKES_TEXT, FIELD(compile.machine), "FILE",
       "facts of the processor to compile for, as tenon machine wrote them" },
-    { "machine", 0, M, TAKES_TEXT, FIELD(machine), "FILE",
+    { "machine", 0, M, TAKES_TEXT, FIELD(compile.machine), "FILE",
       "show what FILE says, and measure nothing" },
-    { "cores", 0, COMPILING, TAKES_COUNT, FIELD(cores), "N",
-      "cores that kernels are shared out among (default: as the machine has)" },
-    { "fuse", 0, COMPILING, TAKES_TEXT, FIELD(fuse), "HOW",
+    { "cores", 0, COMPILING, TAKES_COUNT32, FIELD(compile.cores), "N",
+      "cores that kernels are distributed over (default: as the machine has)" },
+    { "fuse", 0, COMPILING, TAKES_TEXT, FIELD(compile.fuse), "HOW",
       "which nests become one kernel: dp (default: least predicted time) or none" },
-    { "must-fuse", 0, COMPILING, TAKES_TEXT, FIELD(must_fuse), "A,B",
+    { "must-fuse", 0, COMPILING, TAKES_TEXT, FIELD(compile.must_fuse), "A,B",
       "with --fuse dp, the default: these two in one kernel, by names of operators or values" },
-    { "fuse-plan", 0, COMPILING, TAKES_TEXT, FIELD(fuse_plan), "FILE",
+    { "fuse-plan", 0, COMPILING, TAKES_TEXT, FIELD(compile.fuse_plan), "FILE",
       "the kernels that FILE says, as explain --plan prints them" },
-    { "fuse-bisect", 0, COMPILING, TAKES_COUNT, FIELD(fuse_bisect), "N",
+    { "fuse-bisect", 0, COMPILING, TAKES_COUNT32, FIELD(compile.fuse_bisect), "N",
       "only the first N joins of the plan: to find the one that makes a difference" },
-    { "keep", 0, COMPILING, TAKES_TEXT, FIELD(keep), "V",
+    { "keep", 0, COMPILING, TAKES_TEXT, FIELD(compile.keep), "V",
       "value V stays in memory between kernels, as an output does" },
-    { "variants", 0, COMPILING, TAKES_COUNT, FIELD(variants), "N",
+    { "variants", 0, COMPILING, TAKES_COUNT32, FIELD(compile.variants), "N",
       "programs of a kernel at most, for one row, few, one thread; 1: one for all (default 4)" },
-    { "formats", 0, COMPILING, TAKES_TEXT, FIELD(formats), "HOW",
+    { "formats", 0, COMPILING, TAKES_TEXT, FIELD(compile.formats), "HOW",
       "orders of values between kernels: search (default: least predicted time), nhwc, none" },
     { "format", 0, COMPILING, TAKES_PAIR, FIELD(format), "V=nhwc",
       "the order of dimensions of value V between kernels; or 0,2,3,1; repeat for more" },
@@ -157,99 +158,103 @@ static const OptionRow rows[] = {
       "input or output X comes so: a camera's frame needs no transposing; or 0,2,3,1" },
     { "state", 0, COMPILING, TAKES_PAIR, FIELD(state), "X=Y",
       "input X is output Y of the run before, kept in between: 'past.*=present.*'" },
-    { "state-capacity", 0, COMPILING, TAKES_COUNT, FIELD(state_capacity), "N",
+    { "state-capacity", 0, COMPILING, TAKES_COUNT, FIELD(compile.state_capacity), "N",
       "of a state: rows that it holds at most (default: as memory allows)" },
-    { "ragged", 0, COMPILING, TAKES_TEXT, FIELD(ragged), "X",
+    { "ragged", 0, COMPILING, TAKES_TEXT, FIELD(compile.ragged), "X",
       "input X is 1 of tokens, 0 of padding [batch, length]: padding is not computed" },
-    { "packed", 0, COMPILING, TAKES_FLAG, FIELD(packed), NULL,
+    { "packed", 0, COMPILING, TAKES_FLAG, FIELD(compile.packed), NULL,
       "with --ragged: inputs and outputs are [tokens, …]; X.offsets [batch + 1] stands for X" },
-    { "density", 0, COMPILING, TAKES_SHARE, FIELD(density), "D",
+    { "density", 0, COMPILING, TAKES_SHARE, FIELD(compile.density), "D",
       "choose for masks that leave the share D of what they are given for (default 0.5)" },
     { "many", 0, R, TAKES_TEXT, FIELD(requests), "FILE",
       "run requests in FILE together, a line of JSON each, {\"x\": [[1, 2]]}; -: standard input" },
-    { "many", 0, C, TAKES_FLAG, FIELD(many), NULL,
+    { "many", 0, C, TAKES_FLAG, FIELD(compile.many), NULL,
       "requests can run together: tenon run --many FILE, session.run_many" },
-    { "policy", 0, C | R | X, TAKES_TEXT, FIELD(policy), "HOW",
+    { "policy", 0, C | R | X, TAKES_TEXT, FIELD(compile.policy), "HOW",
       "with --many, the order of blocks: depth (default), agenda, greedy, fsm:FILE (see learn)" },
-    { "explain-formats", 0, C, TAKES_FLAG, FIELD(explain_formats), NULL,
-      "tell how each value lies, why, what the second best would cost, and where orders change" },
-    { "exact", 0, COMPILING, TAKES_FLAG, FIELD(exact), NULL,
+    { "explain-formats", 0, C, TAKES_FLAG, FIELD(compile.explain_formats), NULL,
+      "tell the order of each value, why, what the second best would cost, and where orders "
+      "change" },
+    { "exact", 0, COMPILING, TAKES_FLAG, FIELD(compile.exact), NULL,
       "sums as the model says: no transform domain (Winograd), nothing behind a mask left out" },
-    { "keep-denormals", 0, COMPILING, TAKES_FLAG, FIELD(keep_denormals), NULL,
+    { "keep-denormals", 0, COMPILING, TAKES_FLAG, FIELD(compile.keep_denormals), NULL,
       "compute with floats below 2^-126, which is slow; they count as 0 otherwise" },
-    { "fast-math", 0, COMPILING, TAKES_FLAG, FIELD(fast_math), NULL,
+    { "fast-math", 0, COMPILING, TAKES_FLAG, FIELD(compile.fast_math), NULL,
       "algebra as of real numbers: scales moved and merged, the last bits change" },
-    { "weights-growth", 0, COMPILING, TAKES_COUNT, FIELD(weights_growth), "N",
+    { "weights-growth", 0, COMPILING, TAKES_COUNT32, FIELD(compile.weights_growth), "N",
       "weights may grow by N % for speed in transform domains (default 100)" },
-    { "weights", 0, COMPILING, TAKES_TEXT, FIELD(weights), "HOW",
+    { "weights", 0, COMPILING, TAKES_TEXT, FIELD(compile.weights), "HOW",
       "weights of products in fewer bits: bf16, f16, int8, int4,group=32,activations=f32" },
-    { "weights-keep", 0, COMPILING, TAKES_TEXT, FIELD(weights_keep), "NAME,…",
+    { "weights-keep", 0, COMPILING, TAKES_TEXT, FIELD(compile.weights_keep), "NAME,…",
       "with --weights: these stay, by names of constants or operators; * stands for anything" },
-    { "library", 0, COMPILING, TAKES_TEXT, FIELD(library), "FILE|blas",
+    { "library", 0, COMPILING, TAKES_TEXT, FIELD(compile.library), "FILE|blas",
       "operators of your own in a shared library, or products by OpenBLAS (see "
       "doc/operators.md)" },
-    { "given", 0, COMPILING, TAKES_TEXT, FIELD(given), "NAME,…",
+    { "given", 0, COMPILING, TAKES_TEXT, FIELD(compile.given), "NAME,…",
       "inputs for which the model has values are given in every run; * stands for all such" },
-    { "nests", 0, COMPILING, TAKES_TEXT, FIELD(nests), "FILE",
+    { "nests", 0, COMPILING, TAKES_TEXT, FIELD(compile.nests), "FILE",
       "operators of your own, as nests in a file (see doc/operators.md)" },
-    { "choices", 0, COMPILING, TAKES_TEXT, FIELD(choices), "FILE",
+    { "choices", 0, COMPILING, TAKES_TEXT, FIELD(compile.choices), "FILE",
       "schedules for kernels, as --dump=choose shows them: %VALUE { steps }" },
-    { "alternatives", 0, C, TAKES_COUNT, FIELD(alternatives), "N",
+    { "alternatives", 0, C, TAKES_COUNT32, FIELD(compile.alternatives), "N",
       "--dump=choose shows the N cheapest schedules of each kernel in full" },
-    { "plain", 0, COMPILING, TAKES_FLAG, FIELD(plain), NULL, "plain loops: no tiles, no vectors" },
-    { "quick", 0, COMPILING, TAKES_FLAG, FIELD(quick), NULL,
+    { "plain", 0, COMPILING, TAKES_FLAG, FIELD(compile.plain_schedule), NULL,
+      "plain loops: no tiles, no vectors" },
+    { "quick", 0, COMPILING, TAKES_FLAG, FIELD(compile.quick), NULL,
       "compile in less time, all kernels as one unit; runs slower" },
-    { "cc", 0, COMPILING | M, TAKES_TEXT, FIELD(cc), "PROGRAM",
+    { "cc", 0, COMPILING | M, TAKES_TEXT, FIELD(compile.cc), "PROGRAM",
       "the C compiler (default $CC, then cc, gcc, clang)" },
-    { "jobs", 'j', COMPILING, TAKES_COUNT, FIELD(jobs), "N",
+    { "jobs", 'j', COMPILING, TAKES_COUNT32, FIELD(compile.jobs), "N",
       "C compilers at once; default: the number of processors" },
-    { "cache-dir", 0, COMPILING | M | K, TAKES_TEXT, FIELD(cache_dir), "DIR",
+    { "cache-dir", 0, COMPILING | M | K, TAKES_TEXT, FIELD(compile.cache_dir), "DIR",
       "the cache of objects (default $TENON_CACHE_DIR, then ~/.cache/tenon)" },
     { "no-cache", 0, COMPILING | M, TAKES_FLAG, FIELD(no_cache), NULL,
       "neither use nor fill the cache" },
-    { "max-memory", 0, COMPILING, TAKES_BYTES, FIELD(max_memory), "SIZE",
+    { "max-memory", 0, COMPILING, TAKES_BYTES, FIELD(compile.max_memory_bytes), "SIZE",
       "refuse to use more memory while compiling: 500M, 8G" },
-    { "max-model", 0, COMPILING, TAKES_BYTES, FIELD(max_model), "SIZE",
+    { "max-model", 0, COMPILING, TAKES_BYTES, FIELD(compile.max_model_bytes), "SIZE",
       "refuse larger model files" },
-    { "max-nodes", 0, COMPILING, TAKES_COUNT, FIELD(max_nodes), "N",
+    { "max-nodes", 0, COMPILING, TAKES_COUNT, FIELD(compile.max_nodes), "N",
       "refuse models of more operators" },
-    { "max-depth", 0, COMPILING, TAKES_COUNT, FIELD(max_depth), "N",
+    { "max-depth", 0, COMPILING, TAKES_COUNT, FIELD(compile.max_depth), "N",
       "refuse models nested deeper (default 200, at most 1000)" },
-    { "max-time", 0, COMPILING, TAKES_REAL, FIELD(max_time), "SECONDS",
+    { "max-time", 0, COMPILING, TAKES_REAL, FIELD(compile.max_seconds), "SECONDS",
       "give up compiling after so long" },
-    { "max-trips", 0, COMPILING, TAKES_COUNT, FIELD(max_trips), "N",
+    { "max-trips", 0, COMPILING, TAKES_COUNT, FIELD(compile.max_trips), "N",
       "stop a run whose loop runs more iterations (default 2^30)" },
-    { "max-calls", 0, COMPILING, TAKES_COUNT, FIELD(max_calls), "N",
+    { "max-calls", 0, COMPILING, TAKES_COUNT, FIELD(compile.max_calls), "N",
       "stop a run whose functions call each other deeper (default 1000)" },
-    { "max-arena", 0, COMPILING, TAKES_BYTES, FIELD(max_arena), "SIZE",
-      "values between kernels take no more at once in a run: 4M; they lie as is fastest so" },
-    { "dump", 0, COMPILING, TAKES_TEXT, FIELD(dump), "STAGE",
+    { "max-arena", 0, COMPILING, TAKES_BYTES, FIELD(compile.max_arena_bytes), "SIZE",
+      "values between kernels take no more at once in a run: 4M; orders are chosen within it" },
+    { "dump", 0, COMPILING, TAKES_TEXT, FIELD(compile.dump), "STAGE",
       "show the model after STAGE, or after all; see --list-passes" },
-    { "dump-dir", 0, COMPILING, TAKES_TEXT, FIELD(dump_dir), "DIR",
+    { "dump-dir", 0, COMPILING, TAKES_TEXT, FIELD(compile.dump_dir), "DIR",
       "dumps go to files DIR/MODEL.NN-STAGE.tn (.txt, .c)" },
-    { "stop-after", 0, C, TAKES_TEXT, FIELD(stop_after), "STAGE", "stop there and write nothing" },
+    { "stop-after", 0, C, TAKES_TEXT, FIELD(compile.stop_after), "STAGE",
+      "stop there and write nothing" },
     { "list-passes", 0, C, TAKES_FLAG, FIELD(list_passes), NULL,
       "list the stages and what each does" },
-    { "time", 0, COMPILING, TAKES_FLAG, FIELD(time), NULL, "print the seconds of each stage" },
+    { "time", 0, COMPILING, TAKES_FLAG, FIELD(compile.time), NULL,
+      "print the seconds of each stage" },
     { "json", 0, B, TAKES_TEXT, FIELD(json_file), "FILE",
       "write the numbers to FILE as JSON; - is standard output" },
     { "json", 0, L, TAKES_FLAG, FIELD(json), NULL, "print JSON instead of text" },
     { "json", 0, C | R | I | X | V | K, TAKES_FLAG, FIELD(json), NULL,
       "print JSON instead of text" },
-    { "why", 0, X, TAKES_TEXT, FIELD(why), "A,B",
+    { "why", 0, X, TAKES_TEXT, FIELD(compile.why), "A,B",
       "why these two nodes are together or apart, by names of operators or values" },
     { "plan", 0, X, TAKES_FLAG, FIELD(plan), NULL, "print the plan as text, for --fuse-plan" },
     { "batches", 0, X, TAKES_FLAG, FIELD(batches), NULL,
       "the blocks that requests run together (--many); of a compiled .so too" },
     { "requests", 0, X, TAKES_TEXT, FIELD(requests), "FILE",
       "with --batches: run the requests in FILE as run --many does, and count batches" },
-    { "html", 0, I, TAKES_TEXT, FIELD(html), "FILE",
+    { "html", 0, I, TAKES_TEXT, FIELD(compile.page), "FILE",
       "write a page to look at: graph, every stage, memory; not of a compiled .so" },
-    { "html", 0, X, TAKES_TEXT, FIELD(html), "FILE",
+    { "html", 0, X, TAKES_TEXT, FIELD(compile.page), "FILE",
       "write a page to look at: kernels, the bytes between them, reasons, times" },
-    { "profile", 0, I | X, TAKES_TEXT, FIELD(profile_file), "FILE",
+    { "profile", 0, I | X, TAKES_TEXT, FIELD(compile.page_profile), "FILE",
       "with --html: the times of kernels too, which bench --profile --json FILE wrote" },
-    { "profile", 0, C, TAKES_TEXT, FIELD(profile_file), "FILE",
+    { "profile", 0, C, TAKES_TEXT, FIELD(compile.page_profile), "FILE",
       "with --explain-formats: measured times too, which bench --profile --json FILE wrote" },
     { "clear", 0, K, TAKES_FLAG, FIELD(clear), NULL, "remove every cached object" },
     { "help", 'h', ALL, TAKES_FLAG, FIELD(help), NULL, "this text" },
@@ -373,15 +378,16 @@ unknown_option(VerbId verb, const char *given)
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static int
-read_count(const OptionRow *r, const char *text, int64_t *out)
+read_count(const OptionRow *r, const char *text, int64_t most, int64_t *out)
 {
     char *end;
 
     errno = 0;
-    long long v = strtoll(text, &end, 10);
-    if (end == text || *end || errno || v < 0)
+    *out = strtoll(text, &end, 10);
+    if (end == text || *end || errno || *out < 0)
         return usage_error("--%s %s: a whole number of 0 or more is needed", r->name, text);
-    *out = v;
+    if (*out > most)
+        return usage_error("--%s %s: at most %lld is possible", r->name, text, (long long)most);
     return TN_OK;
 }
 
@@ -478,11 +484,17 @@ static int
 set(const OptionRow *r, const char *value, Options *o)
 {
     void *field = (char *)o + r->field;
+    int64_t count = 0;
+    int status = TN_OK;
 
     switch (r->takes) {
-    case TAKES_FLAG: *(bool *)field = true; return TN_OK;
+    case TAKES_FLAG: *(int32_t *)field = 1; return TN_OK;
     case TAKES_TEXT: *(const char **)field = value; return TN_OK;
-    case TAKES_COUNT: return read_count(r, value, field);
+    case TAKES_COUNT: return read_count(r, value, INT64_MAX, field);
+    case TAKES_COUNT32:
+        status = read_count(r, value, INT32_MAX, &count);
+        *(int32_t *)field = (int32_t)count;
+        return status;
     case TAKES_COUNTS: return read_counts(r, value, field);
     case TAKES_BYTES: return read_bytes(r, value, field);
     case TAKES_REAL: return read_real(r, value, field);
@@ -540,35 +552,30 @@ read_model(VerbId verb, int argc, char **argv, Options *o)
                            v->name);
     if (v->wants_model && !o->model)
         return usage_error("which model? usage: tenon %s", v->usage);
-    if (o->dump_dir && !o->dump)
+    if (o->compile.dump_dir && !o->compile.dump)
         return usage_error(
             "--dump-dir says where, --dump=STAGE or --dump=all says what: give both");
-    return TN_OK;
-}
-
-static void
-free_pairs(Pairs *p)
-{
-    for (int i = 0; i < p->n; i++) {
-        free(p->at[i].name);
-        free(p->at[i].value);
-    }
-    free(p->at);
+    o->compile.many |= o->requests || o->batches;
+    o->compile.cache_dir = o->no_cache ? "" : o->compile.cache_dir;
+    return compile_lists_read(o);
 }
 
 void
 options_free(Options *o)
 {
-    free_pairs(&o->dim);
-    free_pairs(&o->dim_hint);
-    free_pairs(&o->shape);
-    free_pairs(&o->format);
-    free_pairs(&o->io_format);
-    free_pairs(&o->state);
-    free_pairs(&o->input);
-    free_pairs(&o->expect);
-    free_pairs(&o->max_int);
+    compile_lists_free(o);
     free(o->sweep.at);
+    for (int k = 0; k < NROW; k++) {
+        Pairs *p = (Pairs *)((char *)o + rows[k].field);
+        for (int i = 0; rows[k].takes == TAKES_PAIR && i < p->n; i++) {
+            free(p->at[i].name);
+            free(p->at[i].value);
+        }
+        if (rows[k].takes == TAKES_PAIR) {
+            free(p->at);
+            *p = (Pairs){ 0 }; /* several rows may have it */
+        }
+    }
 }
 
 int
@@ -578,9 +585,13 @@ options_read(VerbId verb, int argc, char **argv, Options *o)
     char shorts[2 * NROW + 2] = ":";
     int n = 0, k = 1;
 
-    *o = (Options){
-        .atol = -1, .rtol = -1, .iterations = -1, .warmup = -1, .duration = -1, .context = 128
-    };
+    *o = (Options){ .compile.size = sizeof o->compile,
+                    .atol = -1,
+                    .rtol = -1,
+                    .iterations = -1,
+                    .warmup = -1,
+                    .duration = -1,
+                    .context = 128 };
     for (int i = 0; i < NROW; i++) {
         const OptionRow *r = &rows[i];
         if (!(r->verbs & (1u << verb)))

@@ -8,12 +8,6 @@
 
 enum { MOST_EVENTS = 1 << 17, MOST_RUNS = 1 << 14 };
 
-static int32_t
-kernel_count(const TnSession *s)
-{
-    return tn_session_kernels(s);
-}
-
 static int
 profile_of(TnContext *ctx, TnSession *s, int32_t i, TnKernelProfile *k)
 {
@@ -26,7 +20,7 @@ profile_of(TnContext *ctx, TnSession *s, int32_t i, TnKernelProfile *k)
 int
 profile_begin(TnContext *ctx, TnSession *s, ProfileReport *p)
 {
-    int32_t n = kernel_count(s);
+    int32_t n = tn_session_kernels(s);
 
     *p = (ProfileReport){ .row = need(calloc((size_t)n + 1, sizeof *p->row)),
                           .row_of = need(calloc((size_t)n + 1, sizeof *p->row_of)),
@@ -55,7 +49,7 @@ profile_begin(TnContext *ctx, TnSession *s, ProfileReport *p)
 int
 profile_run(TnContext *ctx, TnSession *s, ProfileReport *p)
 {
-    int32_t n = kernel_count(s);
+    int32_t n = tn_session_kernels(s);
 
     if (p->runs == MOST_RUNS)
         return TN_OK;
@@ -88,14 +82,6 @@ profile_run(TnContext *ctx, TnSession *s, ProfileReport *p)
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static int
-by_number(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-
-    return (a > b) - (a < b);
-}
-
-static int
 by_time(const void *x, const void *y)
 {
     const ProfileRow *a = x, *b = y;
@@ -108,8 +94,6 @@ int
 profile_end(TnContext *ctx, const Options *o, int threads, ProfileReport *p)
 {
     TnRoof *roof = need(calloc((size_t)p->n + 1, sizeof *roof));
-    Progress progress = progress_begin();
-    TnCompileOptions options;
 
     for (int r = 0; r < p->n; r++) {
         ProfileRow *row = &p->row[r];
@@ -121,10 +105,7 @@ profile_end(TnContext *ctx, const Options *o, int threads, ProfileReport *p)
                             .operations = row->operations,
                             .bytes = row->bytes };
     }
-    int status = compile_options_of(o, &progress, &options);
-    if (status == TN_OK)
-        status = report(ctx, tn_roofs(ctx, &options, threads, roof, p->n, &p->machine));
-    compile_options_free(&options);
+    int status = report(ctx, tn_roofs(ctx, &o->compile, threads, roof, p->n, &p->machine));
     for (int r = 0; r < p->n && status == TN_OK; r++)
         p->row[r].roof = p->row[r].median_ms > 0 ? 1e3 * roof[r].seconds / p->row[r].median_ms : 0;
     free(roof);
@@ -184,28 +165,16 @@ profile_print(const ProfileReport *p)
     }
 }
 
-static void
-json_string(FILE *to, const char *s)
-{
-    putc('"', to);
-    for (; *s; s++)
-        if ((unsigned char)*s < ' ')
-            fprintf(to, "\\u%04x", *s);
-        else
-            fprintf(to, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
-    putc('"', to);
-}
-
 void
 profile_json(FILE *to, const ProfileReport *p)
 {
     fprintf(to, ",\n  \"machine\": ");
-    json_string(to, p->machine);
+    fprint_json_string(to, p->machine);
     fprintf(to, ",\n  \"kernels\": [");
     for (int r = 0; r < p->n; r++) {
         const ProfileRow *row = &p->row[r];
         fprintf(to, "%s\n    {\"name\": ", r ? "," : "");
-        json_string(to, row->name);
+        fprint_json_string(to, row->name);
         fprintf(to,
                 ", \"calls\": %g, \"ms\": %.6f, \"share\": %.5f, \"gflops\": %.4f, \"gbps\": %.4f, "
                 "\"roof\": %.4f, \"predicted_ms\": %.6f, "
@@ -214,14 +183,14 @@ profile_json(FILE *to, const ProfileReport *p)
                 p->sum_ms > 0 ? row->median_ms / p->sum_ms : 0,
                 per_second(row->operations, row->median_ms), per_second(row->bytes, row->median_ms),
                 row->roof, row->predicted_ms, row->operations, row->bytes);
-        json_string(to, row->origin);
+        fprint_json_string(to, row->origin);
         fputc('}', to);
     }
     fprintf(to, "%s],\n  \"each\": [", p->n ? "\n  " : "");
     for (int i = 0; i < p->kernels; i++) {
         fprintf(to, "%s\n    {\"ms\": %.6f, \"origin\": ", i ? "," : "",
                 p->runs ? 1e3 * p->kernel[i].seconds / p->runs : 0);
-        json_string(to, p->kernel[i].origin ? p->kernel[i].origin : "");
+        fprint_json_string(to, p->kernel[i].origin ? p->kernel[i].origin : "");
         fputc('}', to);
     }
     fprintf(to, "%s]", p->kernels ? "\n  " : "");
@@ -243,13 +212,13 @@ profile_trace(TnContext *ctx, TnSession *s, FILE *to)
             return status;
         zero = i ? zero : e.start;
         fprintf(to, "%s\n{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": ", i ? "," : "");
-        json_string(to, k.name);
+        fprint_json_string(to, k.name);
         fprintf(to,
                 ", \"pid\": 1, \"tid\": %lld, \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"begin\": "
                 "%lld, \"end\": %lld, \"from\": ",
                 (long long)e.thread, 1e6 * (e.start - zero), 1e6 * e.seconds, (long long)e.begin,
                 (long long)e.end);
-        json_string(to, k.origin);
+        fprint_json_string(to, k.origin);
         fputs("}}", to);
     }
     fputs("\n]}\n", to);

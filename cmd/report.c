@@ -94,17 +94,49 @@ print_size(int64_t bytes)
 }
 
 void
+fprint_json_string(FILE *to, const char *s)
+{
+    putc('"', to);
+    for (; *s; s++)
+        if ((unsigned char)*s < ' ')
+            fprintf(to, "\\u%04x", (unsigned char)*s);
+        else
+            fprintf(to, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
+    putc('"', to);
+}
+
+void
 print_json_string(const char *s)
 {
-    putchar('"');
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\')
-            printf("\\%c", *s);
-        else if ((unsigned char)*s < ' ')
-            printf("\\u%04x", (unsigned char)*s);
-        else
-            putchar(*s);
-    putchar('"');
+    fprint_json_string(stdout, s);
+}
+
+bool
+ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+
+    return n >= k && !strcmp(s + n - k, end);
+}
+
+bool
+is_stdout(const char *file)
+{
+    return file && !strcmp(file, "-");
+}
+
+int
+by_number(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+
+    return (a > b) - (a < b);
+}
+
+double
+median(const double *sorted, int64_t n)
+{
+    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
 bool
@@ -165,4 +197,11 @@ progress_end(Progress *p)
     if (p->visible)
         fputs("\r\033[K", stderr);
     p->visible = false;
+}
+
+int
+report_after(Progress *p, TnContext *ctx, TnStatus s)
+{
+    progress_end(p);
+    return report(ctx, s);
 }

@@ -158,7 +158,7 @@ put_element(RequestReader *r, TnTensor *x, JsonToken t, int64_t i)
 /* ---- tensors ---------------------------------------------------------------------------- */
 
 typedef struct {
-    int rank, deepest, depth;   /* rank: how deep elements stand; -1: there is none yet */
+    int rank, deepest, depth;   /* rank: the depth of elements; -1: there is none yet */
     int64_t extent[JSON_DEPTH]; /* of the first list at this depth; -1: none has ended */
     int64_t count[JSON_DEPTH];  /* of the list that is read */
     int64_t elements;
@@ -291,15 +291,6 @@ read_shaped(RequestReader *r, TnTensor *x)
 
 /* ---- lines ------------------------------------------------------------------------------ */
 
-static TnValueInfo
-input_info(const TnModel *m, int32_t i)
-{
-    TnValueInfo info = TN_INIT(TnValueInfo);
-
-    tn_model_input(m, i, &info);
-    return info;
-}
-
 static bool
 no_such_input(RequestReader *r, const char *name, int32_t nin)
 {
@@ -371,11 +362,8 @@ add_line(Requests *all, const TnModel *m, int64_t number, char *line, size_t n)
     q->out = need(calloc((size_t)all->nout + 1, sizeof *q->out));
     for (int32_t i = 0; i < all->nin; i++)
         q->in[i].size = sizeof *q->in;
-    for (int32_t i = 0; i < all->nout; i++) {
-        TnValueInfo info = TN_INIT(TnValueInfo);
-        tn_model_output(m, i, &info);
-        q->out[i] = (TnTensor){ .size = sizeof *q->out, .name = info.name };
-    }
+    for (int32_t i = 0; i < all->nout; i++)
+        q->out[i] = (TnTensor){ .size = sizeof *q->out, .name = output_info(m, i).name };
     RequestReader r = { .model = m,
                         .to = q,
                         .json = { .begin = line, .at = line, .end = line + n } };

@@ -24,10 +24,8 @@ print_element(const TnTensor *x, int64_t i)
 static void
 print_first(const TnTensor *x)
 {
-    int64_t n = 1;
+    int64_t n = element_count(x);
 
-    for (int32_t d = 0; d < x->rank; d++)
-        n *= x->dims[d];
     for (int64_t i = 0; i < n && i < SHOWN; i++) {
         putchar(' ');
         print_element(x, i);
@@ -40,16 +38,6 @@ typedef struct {
     bool compared, agrees;
     TnDifference d;
 } Verdict;
-
-static int64_t
-element_count(const TnTensor *x)
-{
-    int64_t n = 1;
-
-    for (int32_t d = 0; d < x->rank; d++)
-        n *= x->dims[d];
-    return n;
-}
 
 typedef struct {
     double least, most, mean;
@@ -149,7 +137,7 @@ print_json(const Tensors *t, const Verdict *verdict, double ms)
     printf("]}\n");
 }
 
-/* A folder and those it lies in. */
+/* A folder and its parents. */
 static int
 make_folder(const char *path)
 {
@@ -313,7 +301,7 @@ run(TnContext *ctx, const Options *o, TnModel *m)
 int
 cmd_run(TnContext *ctx, const Options *o)
 {
-    if (o->policy && !o->requests)
+    if (o->compile.policy && !o->requests)
         return usage_error("--policy orders requests that run together: --many FILE");
     return o->requests ? run_many(ctx, o) : model_with(ctx, o, run);
 }

@@ -26,10 +26,9 @@ ratio(const Speeds *s, int i)
 static void
 json_members(FILE *to, const Speed *s, const char *indent)
 {
-    fprintf(to, "%s\"model\": \"", indent);
-    for (const char *c = s->model; *c; c++)
-        fprintf(to, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    fprintf(to, "\",\n%s\"threads\": %d,\n%s\"iterations\": %lld,\n", indent, s->threads, indent,
+    fprintf(to, "%s\"model\": ", indent);
+    fprint_json_string(to, s->model);
+    fprintf(to, ",\n%s\"threads\": %d,\n%s\"iterations\": %lld,\n", indent, s->threads, indent,
             (long long)s->runs);
     const struct {
         const char *name;
@@ -154,7 +153,7 @@ speeds_tell(const Options *o, const Speed *at, int times, int models, const Prof
 {
     Speeds s = { at, times, models, profile };
 
-    if (o->json_file && !strcmp(o->json_file, "-"))
+    if (is_stdout(o->json_file))
         return write_json(&s, stdout);
     print_speeds(&s);
     if (profile)

@@ -69,7 +69,7 @@ stop_asked(void *user)
 
 #define PREFIX "tenon-run-"
 
-/* Where a temporary artefact of perhaps hundreds of megabytes may lie: rather a disk than
+/* The folder of a temporary artefact of perhaps hundreds of megabytes: rather on a disk than in
  * memory. */
 static const char *
 temporary_folder(void)

@@ -16,16 +16,10 @@ static int
 interpret(TnContext *ctx, const Options *o, const Tensors *t, TnTensor *out)
 {
     Progress p = progress_begin();
-    TnCompileOptions options;
+    TnCompileOptions options = compile_options_to_run(o, &p);
 
-    int status = compile_options_to_run(o, &p, &options);
-    if (status == TN_OK) {
-        TnStatus s = tn_interpret(ctx, o->model, &options, t->in, t->nin, out, t->nout);
-        progress_end(&p);
-        status = report(ctx, s);
-    }
-    compile_options_free(&options);
-    return status;
+    return report_after(&p, ctx,
+                        tn_interpret(ctx, o->model, &options, t->in, t->nin, out, t->nout));
 }
 
 static void

@@ -11,7 +11,7 @@ TARGETS = ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
 MORE_TARGETS = ["generic", "x86-64-v4-vnni", "x86-64-v4-bf16"]      # of which the tests by day see less
 NEEDS = {"generic": [], "x86-64-v2": ["sse4_2", "popcnt"], "x86-64-v3": ["avx2", "fma", "bmi2", "f16c"],
          "x86-64-v4": ["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"], "x86-64-v4-vnni": ["x86-64-v4", "avx512_vnni"],
-         "x86-64-v4-bf16": ["x86-64-v4-vnni", "avx512_bf16"]}
+         "x86-64-v4-bf16": ["x86-64-v4-vnni", "avx512_bf16"], "x86-64-v4-avxvnni": ["x86-64-v4-bf16", "avx_vnni"]}
 
 
 # Is the command that tests call built with a sanitizer?
@@ -25,7 +25,7 @@ def runs_here(target):
 
 def native():
     """What `native` stands for here."""
-    return next(target for target in ["x86-64-v4-bf16", "x86-64-v4-vnni", *reversed(TARGETS), "generic"] if runs_here(target))
+    return next(target for target in ["x86-64-v4-avxvnni", "x86-64-v4-bf16", "x86-64-v4-vnni", *reversed(TARGETS), "generic"] if runs_here(target))
 
 
 def stand_in():

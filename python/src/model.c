@@ -668,13 +668,14 @@ session_run(PyObject *self, PyObject *call)
 typedef struct {
     Borrowed *borrowed;
     TnTensor *in, *out;
-    PyObject *all;
+    PyObject *all;   /* its outputs */
+    PyObject *error; /* why it cannot run; NULL: it can */
 } Held;
 
 static void
 swap_held(SessionObject *o, Held *h)
 {
-    const Held was = { o->borrowed, o->in, o->out, h->all };
+    const Held was = { o->borrowed, o->in, o->out, h->all, h->error };
 
     o->borrowed = h->borrowed;
     o->in = h->in;
@@ -682,45 +683,25 @@ swap_held(SessionObject *o, Held *h)
     *h = was;
 }
 
-/* Inputs taken and outputs made, of request number i. */
-static bool
-hold(State *s, SessionObject *o, PyObject *request, Held *h)
+/* Of n requests, in one block of memory; NULL: there is none. */
+static Held *
+new_held(const SessionObject *o, Py_ssize_t n, TnRequest **request)
 {
-    PyObject *args, *kwargs;
+    size_t nvalue = (size_t)(o->nin + o->nout), count = (size_t)n + 1;
+    Held *held = calloc(count, sizeof *held + sizeof **request +
+                                   nvalue * (sizeof(Borrowed) + sizeof(TnTensor)));
 
-    h->borrowed = calloc((size_t)(o->nin + o->nout) + 1, sizeof *h->borrowed);
-    h->in = calloc((size_t)o->nin + 1, sizeof *h->in);
-    h->out = calloc((size_t)o->nout + 1, sizeof *h->out);
-    if (!h->borrowed || !h->in || !h->out) {
-        PyErr_NoMemory();
-        return false;
+    if (!held)
+        return NULL;
+    *request = (TnRequest *)(held + count);
+    Borrowed *borrowed = (Borrowed *)(*request + count);
+    TnTensor *tensor = (TnTensor *)(borrowed + count * nvalue);
+    for (size_t i = 0; i < (size_t)n; i++, borrowed += nvalue, tensor += nvalue) {
+        held[i] = (Held){ borrowed, tensor, tensor + o->nin, NULL, NULL };
+        for (size_t k = 0; k < nvalue; k++)
+            tensor[k].size = sizeof *tensor;
     }
-    for (int32_t i = 0; i < o->nout; i++)
-        h->out[i].size = sizeof *h->out;
-    for (int32_t i = 0; i < o->nin; i++)
-        h->in[i].size = sizeof *h->in;
-    if (!PyArg_ParseTuple(request, "O!O!", &PyTuple_Type, &args, &PyDict_Type, &kwargs))
-        return false;
-    swap_held(o, h);
-    bool ok = take_inputs(s, o, args, kwargs);
-    if (ok) {
-        TnStatus status = tn_prepare(o->session, o->in, o->nin, o->out, o->nout);
-        h->all = status == TN_OK ? make_outputs(s, o, NULL) : raise(s, status, o->ctx);
-        ok = h->all != NULL;
-    }
-    swap_held(o, h);
-    return ok;
-}
-
-static void
-drop_held(SessionObject *o, Held *h)
-{
-    for (int32_t i = 0; h->borrowed && i < o->nin + o->nout; i++)
-        release(&h->borrowed[i]);
-    free(h->borrowed);
-    free(h->in);
-    free(h->out);
-    Py_XDECREF(h->all);
+    return held;
 }
 
 /* The exception that is set, as an object. */
@@ -736,15 +717,48 @@ taken_error(void)
     return value;
 }
 
+/* Inputs taken and outputs made of a request, (args, kwargs) or what kept it from being that. */
+static bool
+hold(State *s, SessionObject *o, PyObject *request, Held *h)
+{
+    PyObject *args, *kwargs;
+
+    if (PyExceptionInstance_Check(request)) {
+        Py_INCREF(request);
+        h->error = request;
+        return false;
+    }
+    bool ok = PyArg_ParseTuple(request, "O!O!", &PyTuple_Type, &args, &PyDict_Type, &kwargs);
+    swap_held(o, h);
+    if (ok && (ok = take_inputs(s, o, args, kwargs))) {
+        TnStatus status = tn_prepare(o->session, o->in, o->nin, o->out, o->nout);
+        h->all = status == TN_OK ? make_outputs(s, o, NULL) : raise(s, status, o->ctx);
+        ok = h->all != NULL;
+    }
+    swap_held(o, h);
+    if (!ok)
+        h->error = taken_error();
+    return ok;
+}
+
+static void
+drop_held(SessionObject *o, Held *h)
+{
+    for (int32_t i = 0; i < o->nin + o->nout; i++)
+        release(&h->borrowed[i]);
+    Py_XDECREF(h->all);
+    Py_XDECREF(h->error);
+}
+
 /* What each request gave: a tuple of outputs, or the exception that it met. */
 static PyObject *
-many_results(State *s, SessionObject *o, Held *held, PyObject **error, const TnRequest *request,
-             Py_ssize_t n)
+many_results(State *s, SessionObject *o, Held *held, const TnRequest *request, Py_ssize_t n)
 {
     PyObject *list = PyList_New(n);
 
     for (Py_ssize_t i = 0, at = 0; i < n && list; i++) {
-        PyObject *one = error[i];
+        PyObject *one = held[i].error;
+        held[i].error = NULL;
         if (!one) {
             const TnRequest *r = &request[at++];
             swap_held(o, &held[i]);
@@ -756,51 +770,39 @@ many_results(State *s, SessionObject *o, Held *held, PyObject **error, const TnR
                 PyErr_SetString(s->error[r->status], r->error);
             one = one ? one : taken_error();
         }
-        error[i] = NULL;
         if (PyList_SetItem(list, i, one))
             Py_CLEAR(list);
     }
     return list;
 }
 
-/* _run_many([(args, kwargs), …]): of each request its outputs in a tuple, or the exception that it
- * met. */
+/* _run_many([(args, kwargs) or an exception, …]): of each request its outputs in a tuple, or the
+ * exception that it met. */
 static PyObject *
 session_run_many(PyObject *self, PyObject *requests)
 {
     SessionObject *o = (SessionObject *)self;
     Py_ssize_t n = PyList_Size(requests), ready = 0;
-    PyObject *list = NULL;
+    TnRequest *request;
 
     if (n < 0)
         return NULL;
-    Held *held = calloc((size_t)n + 1, sizeof *held);
-    TnRequest *request = calloc((size_t)n + 1, sizeof *request);
-    PyObject **error = calloc((size_t)n + 1, sizeof(PyObject *));
-    if (held && request && error) {
-        lock(o);
-        for (Py_ssize_t i = 0; i < n; i++) {
-            if (hold(o->state, o, PyList_GetItem(requests, i), &held[i]))
-                request[ready++] = (TnRequest){ sizeof *request, held[i].in, held[i].out, o->nin,
-                                                o->nout,         TN_OK,      NULL };
-            else
-                error[i] = taken_error();
-        }
-        Py_BEGIN_ALLOW_THREADS
-        tn_run_many(o->session, request, (int32_t)ready);
-        Py_END_ALLOW_THREADS
-        list = many_results(o->state, o, held, error, request, n);
-        for (Py_ssize_t i = 0; i < n; i++) {
-            drop_held(o, &held[i]);
-            Py_XDECREF(error[i]);
-        }
-        PyThread_release_lock(o->lock);
-    } else {
-        PyErr_NoMemory();
-    }
+    Held *held = new_held(o, n, &request);
+    if (!held)
+        return PyErr_NoMemory();
+    lock(o);
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (hold(o->state, o, PyList_GetItem(requests, i), &held[i]))
+            request[ready++] = (TnRequest){ sizeof *request, held[i].in, held[i].out, o->nin,
+                                            o->nout,         TN_OK,      NULL };
+    Py_BEGIN_ALLOW_THREADS
+    tn_run_many(o->session, request, (int32_t)ready);
+    Py_END_ALLOW_THREADS
+    PyObject *list = many_results(o->state, o, held, request, n);
+    for (Py_ssize_t i = 0; i < n; i++)
+        drop_held(o, &held[i]);
+    PyThread_release_lock(o->lock);
     free(held);
-    free(request);
-    free(error);
     return list;
 }
 

@@ -351,15 +351,17 @@ class Session(_native.Session):
         Compiled with ``many=True``, requests of equal sizes run together, block by block, whatever
         branches they take; else they run one by one. Each gets the bits that ``run`` gives it.
         """
-        given: list[Any] = []
-        for inputs in _listed(requests, "run_many"):
-            try:
-                given.append(self._arguments(inputs))
-            except Exception as e:
-                given.append(e)
-        made = iter(self._run_many([g for g in given if type(g) is tuple]))
-        answers = [next(made) if type(g) is tuple else g for g in given]
-        return [_shown(self._names, one) if type(one) is tuple else one for one in answers]
+        given = [self._taken(inputs) for inputs in _listed(requests, "run_many")]
+        return [
+            _shown(self._names, one) if type(one) is tuple else one
+            for one in self._run_many(given)
+        ]
+
+    def _taken(self, inputs: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple, dict] | Exception:
+        try:
+            return self._arguments(inputs)
+        except Exception as e:
+            return e
 
     @property
     def policy(self) -> str | None:

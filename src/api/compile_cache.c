@@ -7,7 +7,7 @@ static bool
 cache_folder(TnContext *ctx, const char *given, const char **dir)
 {
     *dir = driver_cache_dir(ctx->messages, given);
-    return *dir || diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+    return *dir || diag_usage(&ctx->c.diags,
                               "there is no cache folder: neither XDG_CACHE_HOME nor HOME is set, "
                               "or TENON_CACHE_DIR is empty. "
                               "Name one with TENON_CACHE_DIR");

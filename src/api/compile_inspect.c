@@ -286,27 +286,13 @@ print_text(Text *t, const ModelFacts *f)
 /* ---- as JSON --------------------------------------------------------------------------------- */
 
 static void
-json_field(Text *t, const char *name, const char *value)
-{
-    if (!value)
-        return;
-    text_printf(t, ",\n  \"%s\": ", name);
-    text_json(t, value);
-}
-
-static void
 json_ports(Text *t, const char *name, const Port *port, uint32_t n)
 {
     text_printf(t, ",\n  \"%s\": [", name);
     for (uint32_t i = 0; i < n; i++) {
-        text_printf(t, "%s\n    {\"name\": ", i ? "," : "");
-        text_json(t, port[i].name);
-        text_add(t, ", \"type\": ");
-        text_json(t, port[i].type);
-        if (port[i].format) {
-            text_add(t, ", \"format\": ");
-            text_json(t, port[i].format);
-        }
+        text_member(t, i ? ",\n    {" : "\n    {", "name", port[i].name);
+        text_member(t, ", ", "type", port[i].type);
+        text_member(t, ", ", "format", port[i].format);
         text_add(t, "}");
     }
     text_add(t, n ? "\n  ]" : "]");
@@ -334,12 +320,9 @@ json_census(Text *t, const ModelFacts *f)
     }
     text_add(t, "},\n  \"unsupported\": [");
     for (uint32_t i = 0; i < f->nunsupported; i++) {
-        text_printf(t, "%s\n    {\"node\": ", i ? "," : "");
-        text_json(t, f->unsupported[i].node);
-        text_add(t, ", \"op\": ");
-        text_json(t, f->unsupported[i].op);
-        text_add(t, ", \"reason\": ");
-        text_json(t, f->unsupported[i].reason);
+        text_member(t, i ? ",\n    {" : "\n    {", "node", f->unsupported[i].node);
+        text_member(t, ", ", "op", f->unsupported[i].op);
+        text_member(t, ", ", "reason", f->unsupported[i].reason);
         text_add(t, "}");
     }
     text_add(t, f->nunsupported ? "\n  ]" : "]");
@@ -348,13 +331,12 @@ json_census(Text *t, const ModelFacts *f)
 static void
 print_json(Text *t, const ModelFacts *f)
 {
-    text_add(t, "{\n  \"file\": ");
-    text_json(t, f->file);
-    json_field(t, "kind", f->kind);
-    json_field(t, "name", f->name);
-    json_field(t, "producer", f->producer);
-    json_field(t, "target", f->target);
-    json_field(t, "summary", f->summary);
+    text_member(t, "{\n  ", "file", f->file);
+    text_member(t, ",\n  ", "kind", f->kind);
+    text_member(t, ",\n  ", "name", f->name);
+    text_member(t, ",\n  ", "producer", f->producer);
+    text_member(t, ",\n  ", "target", f->target);
+    text_member(t, ",\n  ", "summary", f->summary);
     if (f->opset)
         text_printf(t, ",\n  \"opset\": %lld", (long long)f->opset);
     text_printf(t, ",\n  \"nodes\": %lld,\n  \"weights_bytes\": %lld", (long long)f->nodes,
@@ -364,21 +346,21 @@ print_json(Text *t, const ModelFacts *f)
     json_list(t, "symbols", f->symbol.at, f->symbol.n);
     json_list(t, "checks", f->check.at, f->check.n);
     json_list(t, "states", f->state.at, f->state.n);
-    json_field(t, "arena_bytes", f->arena);
+    text_member(t, ",\n  ", "arena_bytes", f->arena);
     json_list(t, "kernels", f->kernel.at, f->kernel.n);
     json_census(t, f);
     text_add(t, "\n}\n");
 }
 
 static bool
-inspect(TnContext *ctx, const ApiCall *call, const char *path, int32_t json, const char **out)
+inspect(TnContext *ctx, const char *path, int32_t json, const char **out)
 {
-    Text t = { .arena = call->keep };
+    Text t = { .arena = ctx->call->keep };
     ModelFacts f;
 
     if (!path || !out)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "no model file was named");
-    if (!gather(ctx, call->arena, path, &f))
+        return diag_usage(&ctx->c.diags, "no model file was named");
+    if (!gather(ctx, ctx->call->arena, path, &f))
         return false;
     if (json)
         print_json(&t, &f);
@@ -388,18 +370,9 @@ inspect(TnContext *ctx, const ApiCall *call, const char *path, int32_t json, con
     return true;
 }
 
-static TnStatus
-inspect_in(TnContext *ctx, ApiCall *call, const char *path, int32_t json, const char **out)
-{
-    CALL_ENTER(ctx, call);
-    call_begin(ctx, call, NULL);
-    return call_end(ctx, call, inspect(ctx, call, path, json, out));
-}
-
 TnStatus
 tn_inspect(TnContext *ctx, const char *path, int32_t json, const char **out)
 {
-    ApiCall call = { 0 };
-
-    return inspect_in(ctx, &call, path, json, out);
+    CALL_ENTER(ctx, NULL);
+    return call_end(ctx, inspect(ctx, path, json, out));
 }

@@ -9,8 +9,8 @@
 /* One call of the compiler: a world of its own inside the context. Names, expressions and types
  * live in the call's arena and go with it, for what one model teaches of a symbol ("batch is at
  * most 512") is not true of the next. Memory may be bounded. What outlives the call is copied to
- * `keep`. */
-typedef struct {
+ * `keep`. It is in the context's memory, so that it is valid after the jump. */
+typedef struct ApiCall {
     Ctx outer; /* the context's own tables, put back at the end */
     bool inside;
     Arena *arena, *keep;
@@ -22,29 +22,28 @@ typedef struct {
     Watch watch;
 } ApiCall;
 
-/* `o` may be NULL. */
-Arena *call_begin(TnContext *ctx, ApiCall *call, const TnCompileOptions *o);
-TnStatus call_end(TnContext *ctx, ApiCall *call, bool ok);
+/* Begins ctx->call; `o` may be NULL. False, reported: the options are of no version that this
+ * library knows. */
+bool call_begin(TnContext *ctx, const TnCompileOptions *o);
+TnStatus call_end(TnContext *ctx, bool ok);
 /* Where the jump lands when memory or time is out. */
-TnStatus call_no_memory(TnContext *ctx, ApiCall *call);
-
-/* The options as the driver wants them; `o` may be NULL. False with a diagnostic. */
-bool compile_options(TnContext *ctx, const ApiCall *call, const TnCompileOptions *o,
-                     DriverOptions *out);
+TnStatus call_no_memory(TnContext *ctx);
 
 /* Lines for a person, those that repeat with other numbers told once; how many are left in `out`,
  * [n], which may be the same list. (compile_repeats.c) */
 uint32_t lines_together(Arena *a, const char *const *line, uint32_t n, const char **out);
 
-/* As TN_ENTER, for a call that begins its own world. The Call belongs to the caller of the function
- * that has this line: it changes after setjmp and is read after the jump. */
-#define CALL_ENTER(ctx, call)                                                                      \
+/* As TN_ENTER, for a call that begins its own world and ends it with call_end. */
+#define CALL_ENTER(ctx, o)                                                                         \
     do {                                                                                           \
         if (!(ctx))                                                                                \
             return TN_USAGE;                                                                       \
+        *(ctx)->call = (ApiCall){ 0 };                                                             \
         if (setjmp((ctx)->c.oom.jump))                                                             \
-            return call_no_memory((ctx), (call));                                                  \
+            return call_no_memory(ctx);                                                            \
         tn_clear(ctx);                                                                             \
+        if (!call_begin((ctx), (o)))                                                               \
+            return call_end((ctx), false);                                                         \
     } while (0)
 
 #endif

@@ -36,13 +36,6 @@ take_input(TnContext *ctx, const char *path, const Value *v, const TnTensor *x, 
     return true;
 }
 
-/* Element i of an array whose structs may be longer than the ones this library knows. */
-static TnTensor *
-tensor_at(const TnTensor *x, int32_t i)
-{
-    return (TnTensor *)((char *)x + (size_t)i * x->size);
-}
-
 /* Results outlive the call: they go to the caller's memory, or to the context's. */
 static bool
 give_output(TnContext *ctx, Arena *keep, const char *path, const Value *v, const Tensor *x,
@@ -124,40 +117,33 @@ begin_states(const Graph *g, Arena *a, const CallerPorts *p, Tensor *x)
         for (uint32_t d = 0; d < t->rank; d++) {
             if (d != grows &&
                 !expr_const(expr_subst(g->ctx, v->type->dim[d], sizes.at, sizes.n), &t->dim[d]))
-                return diag_error(&g->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+                return diag_usage(&g->ctx->diags,
                                   "state %s is %s, and no input tells its dimension %u", v->name,
                                   type_str(g->ctx, v->type), d);
         }
         if (!tensor_bytes(t->dtype, t->rank, t->dim, &bytes))
-            return diag_error(&g->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                              "state %s has more bytes than there can be", v->name);
+            return diag_usage(&g->ctx->diags, "state %s has more bytes than there can be", v->name);
         t->data = NEW_ARRAY(a, char, (size_t)bytes + 1);
     }
     return true;
 }
 
-typedef struct {
-    const DriverOptions *o;
-} Reporter;
-
 static void
 on_node(void *user, uint32_t done, uint32_t total)
 {
-    const Reporter *r = user;
+    const TnCompileOptions *o = user;
 
-    r->o->progress(r->o->user, "nodes interpreted", done, total);
+    o->progress(o->user, "nodes interpreted", done, total);
 }
 
 static bool
-interpret(TnContext *ctx, const ApiCall *call, const char *path, const TnCompileOptions *options,
-          const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
+interpret(TnContext *ctx, const char *path, const TnTensor *in, int32_t nin, TnTensor *out,
+          int32_t nout)
 {
-    Arena *a = call->arena;
-    DriverOptions o;
+    Arena *a = ctx->call->arena;
+    TnCompileOptions *o = &ctx->call->options;
+    Graph *g = driver_load(&ctx->c, a, path, o);
 
-    if (!compile_options(ctx, call, options, &o))
-        return false;
-    Graph *g = driver_load(&ctx->c, a, path, &o);
     if (!g)
         return false;
     CallerPorts p = caller_ports(g, a);
@@ -170,38 +156,27 @@ interpret(TnContext *ctx, const ApiCall *call, const char *path, const TnCompile
                           p.nin, p.nout);
     Tensor *x = NEW_ARRAY(a, Tensor, g->input.n), *y = NEW_ARRAY(a, Tensor, g->output.n);
     for (int32_t i = 0; i < nin; i++)
-        if (!take_input(ctx, path, &g->value.at[g->input.at[p.in[i]]], tensor_at(in, i),
+        if (!take_input(ctx, path, &g->value.at[g->input.at[p.in[i]]], tn_tensor_at(in, i),
                         &x[p.in[i]]))
             return false;
     for (int32_t i = 0; i < nout; i++)
-        if (!TN_CHECK_SIZE(ctx, TnTensor, tensor_at(out, i)))
+        if (!TN_CHECK_SIZE(ctx, TnTensor, tn_tensor_at(out, i)))
             return false;
     Symbols symbols = { 0 };
-    Reporter reporter = { &o };
     if (!begin_states(g, a, &p, x) || !ref_bind_inputs(g, x, &symbols) ||
-        !ref_graph(g, a, &symbols, x, y, o.progress ? on_node : NULL, &reporter))
+        !ref_graph(g, a, &symbols, x, y, o->progress ? on_node : NULL, o))
         return false;
     for (int32_t i = 0; i < nout; i++)
-        if (!give_output(ctx, call->keep, path, &g->value.at[g->output.at[p.out[i]]], &y[p.out[i]],
-                         tensor_at(out, i)))
+        if (!give_output(ctx, ctx->call->keep, path, &g->value.at[g->output.at[p.out[i]]],
+                         &y[p.out[i]], tn_tensor_at(out, i)))
             return false;
     return true;
-}
-
-static TnStatus
-interpret_in(TnContext *ctx, ApiCall *call, const char *model_path, const TnCompileOptions *o,
-             const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
-{
-    CALL_ENTER(ctx, call);
-    call_begin(ctx, call, o);
-    return call_end(ctx, call, interpret(ctx, call, model_path, o, in, nin, out, nout));
 }
 
 TnStatus
 tn_interpret(TnContext *ctx, const char *model_path, const TnCompileOptions *o, const TnTensor *in,
              int32_t nin, TnTensor *out, int32_t nout)
 {
-    ApiCall call = { 0 };
-
-    return interpret_in(ctx, &call, model_path, o, in, nin, out, nout);
+    CALL_ENTER(ctx, o);
+    return call_end(ctx, interpret(ctx, model_path, in, nin, out, nout));
 }

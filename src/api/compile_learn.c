@@ -42,11 +42,11 @@ session_learn(TnSession *s, uint64_t seed, TnLearnt *out)
     Learnt l;
 
     if (!out)
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 }, "tn_session_learn: out is NULL");
+        return diag_usage(d, "tn_session_learn: out is NULL");
     if (!TN_CHECK_SIZE(s->ctx, TnLearnt, out))
         return false;
     if (!r || !r->graph.n)
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(d,
                           "nothing to learn of: since recording began no request had a result "
                           "that blocks made%s",
                           s->manifest->many ? "" : ", and the model was not compiled for many");
@@ -73,8 +73,6 @@ session_learn(TnSession *s, uint64_t seed, TnLearnt *out)
 TnStatus
 tn_session_learn(TnSession *s, uint64_t seed, TnLearnt *out)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s ? s->ctx : NULL);
     return tn_leave(s->ctx, session_learn(s, seed, out));
 }

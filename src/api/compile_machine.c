@@ -4,25 +4,21 @@
 #include <string.h>
 
 static bool
-machine(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, const char *path,
-        const char **table)
+machine(TnContext *ctx, const char *path, const char **table)
 {
     Ctx *c = &ctx->c;
-    Arena *a = call->arena;
-    DriverOptions options;
+    Arena *a = ctx->call->arena;
+    const TnCompileOptions *o = &ctx->call->options;
     Machine m;
 
-    if (!compile_options(ctx, call, o, &options))
-        return false;
     /* The file is opened first: not after 20 seconds of work. */
     Writer *w = path ? writer_open(a, &c->diags, path) : NULL;
     if (path && !w)
         return false;
-    if (options.machine || options.cores ? !driver_machine(c, a, &options, &m)
-                                         : !driver_measure(c, a, &options, &m))
+    if (o->machine || o->cores ? !driver_machine(c, a, o, &m) : !driver_measure(c, a, o, &m))
         return false;
     /* What is shown is what is written, to the last digit. */
-    Text t = { .arena = call->keep }, file = { .arena = a };
+    Text t = { .arena = ctx->call->keep }, file = { .arena = a };
     text_add(
         &file,
         "; A machine, as `tenon machine` found it. One fact a line: its name, its number. Facts "
@@ -40,32 +36,20 @@ machine(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, const char *pa
     return writer_commit(w, 0644);
 }
 
-static TnStatus
-machine_in(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, const char *path,
-           const char **table)
-{
-    CALL_ENTER(ctx, call);
-    call_begin(ctx, call, o);
-    return call_end(ctx, call, machine(ctx, call, o, path, table));
-}
-
 TnStatus
 tn_machine(TnContext *ctx, const TnCompileOptions *o, const char *path, const char **table)
 {
-    ApiCall call = { 0 };
-
-    return machine_in(ctx, &call, o, path, table);
+    CALL_ENTER(ctx, o);
+    return call_end(ctx, machine(ctx, path, table));
 }
 
 static bool
-roofs(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof,
-      int32_t n, const char **name)
+roofs(TnContext *ctx, int32_t threads, TnRoof *roof, int32_t n, const char **name)
 {
-    Ctx *c = &ctx->c;
-    DriverOptions options;
+    const ApiCall *call = ctx->call;
     Machine m;
 
-    if (!compile_options(ctx, call, o, &options) || !driver_machine(c, call->arena, &options, &m))
+    if (!driver_machine(&ctx->c, call->arena, &call->options, &m))
         return false;
     for (int32_t i = 0; i < n; i++) {
         TnRoof *r = (TnRoof *)((char *)roof + (size_t)i * roof->size);
@@ -80,20 +64,10 @@ roofs(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, int32_t threads,
     return true;
 }
 
-static TnStatus
-roofs_in(TnContext *ctx, ApiCall *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof,
-         int32_t n, const char **name)
-{
-    CALL_ENTER(ctx, call);
-    call_begin(ctx, call, o);
-    return call_end(ctx, call, roofs(ctx, call, o, threads, roof, n, name));
-}
-
 TnStatus
 tn_roofs(TnContext *ctx, const TnCompileOptions *o, int32_t threads, TnRoof *roof, int32_t n,
          const char **machine_name)
 {
-    ApiCall call = { 0 };
-
-    return roofs_in(ctx, &call, o, threads, roof, n, machine_name);
+    CALL_ENTER(ctx, o);
+    return call_end(ctx, roofs(ctx, threads, roof, n, machine_name));
 }

@@ -4,17 +4,15 @@
 #include <stdio.h>
 
 static bool
-compile(TnContext *ctx, const ApiCall *call, const char *model_path, const char *out_path,
-        const TnCompileOptions *o, TnCompileReport *report)
+compile(TnContext *ctx, const char *model_path, const char *out_path, TnCompileReport *report)
 {
-    DriverOptions options;
+    const ApiCall *call = ctx->call;
     DriverReport made;
 
     if (!model_path)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "no model file was named");
+        return diag_usage(&ctx->c.diags, "no model file was named");
     if ((report && !TN_CHECK_SIZE(ctx, TnCompileReport, report)) ||
-        !compile_options(ctx, call, o, &options) ||
-        !driver_compile(&ctx->c, call->arena, model_path, out_path, &options, &made))
+        !driver_compile(&ctx->c, call->arena, model_path, out_path, &call->options, &made))
         return false;
     if (!report)
         return true;
@@ -28,22 +26,12 @@ compile(TnContext *ctx, const ApiCall *call, const char *model_path, const char 
     return true;
 }
 
-static TnStatus
-compile_in(TnContext *ctx, ApiCall *call, const char *model_path, const char *out_path,
-           const TnCompileOptions *o, TnCompileReport *report)
-{
-    CALL_ENTER(ctx, call);
-    call_begin(ctx, call, o);
-    return call_end(ctx, call, compile(ctx, call, model_path, out_path, o, report));
-}
-
 TnStatus
 tn_compile(TnContext *ctx, const char *model_path, const char *out_path, const TnCompileOptions *o,
            TnCompileReport *report)
 {
-    ApiCall call = { 0 };
-
-    return compile_in(ctx, &call, model_path, out_path, o, report);
+    CALL_ENTER(ctx, o);
+    return call_end(ctx, compile(ctx, model_path, out_path, report));
 }
 
 const char *const *

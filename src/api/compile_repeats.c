@@ -13,7 +13,7 @@
 /* lines of one time; times; a longer number is taken for text */
 enum { LONGEST = 64, LEAST = 3, DIGITS = 15 };
 
-/* A number stands at *s: how many digits. 0: none does, or one that would not be printed the same
+/* The number of digits of a number at s. 0: none does, or one that would not be printed the same
  * again. */
 static size_t
 digits_at(const char *s)

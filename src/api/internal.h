@@ -10,7 +10,8 @@
  *         return tn_leave(ctx, load(ctx, path, out));
  *     }
  *
- * TN_ENTER clears the previous message and arms the jump taken when memory is out; tn_leave makes
+ * TN_ENTER clears the previous message and arms the jump taken when memory is out, or returns
+ * TN_USAGE where there is no context: the caller gave NULL for what has it; tn_leave makes
  * the status and the message from what was reported. Arenas of models, sessions and single calls
  * are made with tn_arena and jump to the same place; an unfinished call's arenas are freed there.
  */
@@ -31,12 +32,13 @@ struct TnContext {
     char last[512];       /* a message for when there is no memory for one */
     Arena *kept[TN_KEPT]; /* arenas of the running call, freed if memory runs out */
 
-    /* What libtenon adds to the functions of libtenon-run; NULL where it is not linked. Reads an
-     * ONNX TensorProto into memory of ctx->c.arena. */
+    /* What libtenon adds to libtenon-run; NULL where it is not linked. Reads an ONNX TensorProto
+     * into memory of ctx->c.arena. */
     bool (*read_pb)(struct TnContext *ctx, const char *path, TnTensor *out);
+    struct ApiCall *call; /* the running call of the compiler, or the last one */
 };
 
-/* Defined by libtenon: sets the hooks above in a new context. A weak reference, so that
+/* Defined by libtenon: sets what is above in a new context. A weak reference, so that
  * libtenon-run links alone; the object that defines it must be one that every program using
  * libtenon pulls in. */
 void tn_attach_compiler(TnContext *ctx) __attribute__((weak));
@@ -67,6 +69,13 @@ bool tn_check_size(TnContext *ctx, const char *type, size_t size, size_t least);
 /* The same for a struct that has grown: `last` is the last field of its first version. */
 #define TN_CHECK_GROWN(ctx, T, p, last)                                                            \
     tn_check_size((ctx), #T, (p)->size, offsetof(T, last) + sizeof(p)->last)
+
+/* Element i of an array whose structs may be longer than the ones this library knows. */
+static inline TnTensor *
+tn_tensor_at(const TnTensor *x, int32_t i)
+{
+    return (TnTensor *)((char *)x + (size_t)i * x->size);
+}
 
 /* The type of a caller's tensor, checked, and its bytes by its dimensions; data is not looked
  * at. */

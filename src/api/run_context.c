@@ -152,7 +152,7 @@ tn_check_size(TnContext *ctx, const char *type, size_t size, size_t least)
 {
     if (size >= least)
         return true;
-    return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+    return diag_usage(&ctx->c.diags,
                       "%s.size is %zu, at least %zu is needed: begin it with TN_INIT(%s)", type,
                       size, least, type);
 }

@@ -64,7 +64,7 @@ bool tn_ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out
 bool tn_run_one(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 /* of the run, or what was made ready, last */
 void tn_tell_output(TnSession *s, int32_t i, TnTensor *x);
-/* of an array whose structs may be longer than ours */
-TnTensor *tn_tensor_at(const TnTensor *x, int32_t i);
+/* Is o, the i-th output, at most as many bytes as the caller's memory has? Reports if not. */
+bool tn_output_fits(TnSession *s, int32_t i, const RunOutput *o, int64_t bytes);
 
 #endif

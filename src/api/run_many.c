@@ -48,6 +48,13 @@ failed(Many *m, TnRequest *r)
     tn_clear(m->s->ctx);
 }
 
+/* Memory that begins with a cache line. */
+static void *
+aligned(Arena *a, int64_t bytes)
+{
+    return (void *)(((uintptr_t)arena_alloc(a, (size_t)bytes + 64) + 63) / 64 * 64);
+}
+
 /* Memory for the outputs that have none, as far as their size is known. */
 static bool
 place(Many *m, TnRequest *r, void **out, TnBlock **made)
@@ -61,15 +68,10 @@ place(Many *m, TnRequest *r, void **out, TnBlock **made)
             made[s->ports.out[i]] = NEW(m->a, TnBlock);
             continue;
         }
-        if (x->data && x->bytes < o->bytes)
-            return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                              "output \"%s\": %s needs %lld bytes, its `bytes` says %lld",
-                              s->manifest->outputs[s->ports.out[i]].name,
-                              dims_text(m->a, o->dtype, o->rank, o->dims), (long long)o->bytes,
-                              (long long)x->bytes);
+        if (x->data && !tn_output_fits(m->s, i, o, x->bytes))
+            return false;
         if (!x->data)
-            x->data =
-                (void *)(((uintptr_t)arena_alloc(m->a, (size_t)o->bytes + 64) + 63) / 64 * 64);
+            x->data = aligned(m->a, o->bytes);
         out[s->ports.out[i]] = x->data;
         int64_t *dims = copied(m->a, o->dims, (int32_t)o->rank);
         tn_tell_output(m->s, i, x);
@@ -111,7 +113,7 @@ take(Many *m, TnRequest *r)
     for (int32_t i = 0; i < r->nin; i++) {
         in[s->ports.in[i]] = s->in[i].data;
         if (s->in_bytes[i] && !s->in[i].data)
-            return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+            return diag_usage(&s->ctx->c.diags,
                               "input \"%s\": no memory given, %lld bytes are needed",
                               s->manifest->inputs[s->ports.in[i]].name, (long long)s->in_bytes[i]);
     }
@@ -127,44 +129,42 @@ take(Many *m, TnRequest *r)
     return true;
 }
 
+static bool
+give_one(Many *m, const TnRequest *r, int32_t i, TnBlock *made, const int64_t *dims)
+{
+    TnTensor *x = tn_tensor_at(r->out, i);
+    RunOutput o = m->s->out[i];
+
+    memcpy(o.dims, dims, o.rank * sizeof *dims);
+    tensor_bytes(o.dtype, o.rank, dims, &o.bytes);
+    bool fits = !x->data || tn_output_fits(m->s, i, &o, x->bytes);
+    if (fits) {
+        void *to = x->data ? x->data : aligned(m->a, o.bytes);
+        if (o.bytes)
+            memcpy(to, made->at, (size_t)o.bytes);
+        tn_tell_output(m->s, i, x);
+        x->dims = dims;
+        x->data = to;
+        x->bytes = o.bytes;
+    }
+    session_put_made(m->s->session, made);
+    return fits;
+}
+
 /* Outputs whose size only the run told. A caller's memory may be too small for one; then that
  * request has failed. */
 static void
 give_made(Many *m, int32_t number)
 {
-    TnSession *s = m->s;
     TnRequest *r = m->of[number];
     const int64_t *dims = m->dims[number];
     bool ok = true;
 
     /* they are the manifest's: no such model has states */
     for (int32_t i = 0; i < r->nout; i++) {
-        const TnTensorInfo *info = &s->manifest->outputs[i];
-        TnBlock *made = m->made[number][i];
-        if (made) {
-            TnTensor *x = tn_tensor_at(r->out, i);
-            DType dtype = s->out[i].dtype;
-            int64_t bytes;
-            tensor_bytes(dtype, (uint32_t)info->rank, dims, &bytes);
-            bool fits = !x->data || x->bytes >= bytes;
-            if (!fits)
-                ok = diag_error(
-                    &s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                    "output \"%s\" is %s in this run and needs %lld bytes, its `bytes` says %lld",
-                    info->name, dims_text(m->a, dtype, (uint32_t)info->rank, dims),
-                    (long long)bytes, (long long)x->bytes);
-            if (!x->data)
-                x->data =
-                    (void *)(((uintptr_t)arena_alloc(m->a, (size_t)bytes + 64) + 63) / 64 * 64);
-            if (bytes && fits)
-                memcpy(x->data, made->at, (size_t)bytes);
-            if (fits)
-                *x = (TnTensor){
-                    x->size, info->name, info->dtype, info->rank, dims, x->data, bytes
-                };
-            session_put_made(s->session, made);
-        }
-        dims += info->rank;
+        if (m->made[number][i])
+            ok &= give_one(m, r, i, m->made[number][i], dims);
+        dims += m->s->out[i].rank;
     }
     if (!ok)
         failed(m, r);
@@ -222,8 +222,7 @@ run_many(Many *m)
     bool together = session_together(s->session);
 
     if (m->n < 0 || (m->n && !m->request))
-        return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "tn_run_many: %d requests%s",
-                          m->n,
+        return diag_usage(&s->ctx->c.diags, "tn_run_many: %d requests%s", m->n,
                           m->n < 0 ? "; 0 or more are possible" : ", and their array is NULL");
     if (m->n && !TN_CHECK_SIZE(s->ctx, TnRequest, m->request))
         return false;
@@ -251,9 +250,7 @@ run_many(Many *m)
 TnStatus
 tn_run_many(TnSession *s, TnRequest *request, int32_t n)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s ? s->ctx : NULL);
     if (s->many)
         arena_free(s->many);
     s->many = arena_child(s->arena);
@@ -285,14 +282,11 @@ tn_model_single(const TnModel *m)
 TnStatus
 tn_session_block(TnSession *s, int32_t i, TnBlockUse *out)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s ? s->ctx : NULL);
     int32_t n = tn_model_blocks_of(s->manifest);
     if (!out || i < 0 || i >= n)
-        return tn_leave(s->ctx, diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                                           "tn_session_block: block %d of %d%s", i, n,
-                                           out ? "" : ", and out is NULL"));
+        return tn_leave(s->ctx, diag_usage(&s->ctx->c.diags, "tn_session_block: block %d of %d%s",
+                                           i, n, out ? "" : ", and out is NULL"));
     if (!TN_CHECK_SIZE(s->ctx, TnBlockUse, out))
         return tn_leave(s->ctx, false);
     const TnBlockInfo *k = &s->manifest->blocks[i];

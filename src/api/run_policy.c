@@ -39,9 +39,7 @@ set_policy(TnSession *s, const char *policy)
 TnStatus
 tn_session_policy(TnSession *s, const char *policy)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s ? s->ctx : NULL);
     return tn_leave(s->ctx, set_policy(s, policy));
 }
 
@@ -118,8 +116,6 @@ begin_recording(TnSession *s)
 TnStatus
 tn_session_record(TnSession *s)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s ? s->ctx : NULL);
     return tn_leave(s->ctx, begin_recording(s));
 }

@@ -5,8 +5,8 @@ static bool
 begin(TnSession *s, int32_t max_events)
 {
     if (max_events < 0)
-        return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                          "tn_session_profile: %d events; give 0 for no trace", max_events);
+        return diag_usage(&s->ctx->c.diags, "tn_session_profile: %d events; give 0 for no trace",
+                          max_events);
     s->profile = profile_new(s->arena, s->manifest->nkernel, (uint32_t)max_events);
     s->work = NEW_ARRAY(s->arena, TnWork, s->manifest->nkernel);
     session_profile(s->session, s->profile);
@@ -16,9 +16,7 @@ begin(TnSession *s, int32_t max_events)
 TnStatus
 tn_session_profile(TnSession *s, int32_t max_events)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s ? s->ctx : NULL);
     return tn_leave(s->ctx, begin(s, max_events));
 }
 
@@ -35,13 +33,11 @@ check(TnSession *s, const char *what, int64_t i, int64_t n, size_t size, size_t 
     Diags *d = &s->ctx->c.diags;
 
     if (!s->profile)
-        return diag_error(
-            d, DIAG_USAGE, (Loc){ 0 },
-            "the session has no profile: begin one with tn_session_profile, then run");
+        return diag_usage(
+            d, "the session has no profile: begin one with tn_session_profile, then run");
     if (i < 0 || i >= n)
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
-                          "there is no %s %lld; they are numbered from 0 and there are %lld", what,
-                          (long long)i, (long long)n);
+        return diag_usage(d, "there is no %s %lld; they are numbered from 0 and there are %lld",
+                          what, (long long)i, (long long)n);
     return tn_check_size(s->ctx, what, size, least);
 }
 
@@ -67,9 +63,7 @@ kernel(TnSession *s, int32_t i, TnKernelProfile *out)
 TnStatus
 tn_session_kernel(TnSession *s, int32_t i, TnKernelProfile *out)
 {
-    if (!s || !out)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s && out ? s->ctx : NULL);
     return tn_leave(s->ctx, kernel(s, i, out));
 }
 
@@ -98,8 +92,6 @@ event(TnSession *s, int32_t i, TnEvent *out)
 TnStatus
 tn_session_event(TnSession *s, int32_t i, TnEvent *out)
 {
-    if (!s || !out)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s && out ? s->ctx : NULL);
     return tn_leave(s->ctx, event(s, i, out));
 }

@@ -19,8 +19,7 @@ static bool
 load(TnContext *ctx, const char *path, TnModel **out)
 {
     if (!path || !out)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "tn_load: %s is NULL",
-                          path ? "out" : "path");
+        return diag_usage(&ctx->c.diags, "tn_load: %s is NULL", path ? "out" : "path");
     *out = NULL;
     Arena *a = tn_arena(ctx);
     TnModel *m = NEW(a, TnModel);
@@ -54,12 +53,9 @@ tn_model_free(TnModel *m)
 TnStatus
 tn_model_set_name(TnModel *m, const char *name)
 {
-    if (!m)
-        return TN_USAGE;
-    TN_ENTER(m->ctx);
+    TN_ENTER(m ? m->ctx : NULL);
     if (!name)
-        return tn_leave(m->ctx, diag_error(&m->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                                           "tn_model_set_name: name is NULL"));
+        return tn_leave(m->ctx, diag_usage(&m->ctx->c.diags, "tn_model_set_name: name is NULL"));
     artefact_set_name(m->artefact, arena_str(m->arena, name));
     return tn_leave(m->ctx, true);
 }
@@ -126,38 +122,36 @@ value_told(const TnManifest *m, const TnTensorInfo *info, int32_t n, const int32
     return true;
 }
 
-static bool
+static TnStatus
 value_refused(const TnModel *m, const char *what, int32_t n, int32_t i, const TnValueInfo *out)
 {
+    TN_ENTER(m ? m->ctx : NULL);
     Diags *d = &m->ctx->c.diags;
     if (!out)
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 }, "tn_model_%s: out is NULL", what);
-    if (!TN_CHECK_GROWN(m->ctx, TnValueInfo, out, dim_text))
-        return false;
-    return diag_error(d, DIAG_USAGE, (Loc){ 0 },
-                      "%s %d asked for, the model has %d, counted from 0", what, i, n);
+        diag_usage(d, "tn_model_%s: out is NULL", what);
+    else if (TN_CHECK_GROWN(m->ctx, TnValueInfo, out, dim_text))
+        diag_usage(d, "%s %d asked for, the model has %d, counted from 0", what, i, n);
+    return tn_leave(m->ctx, false);
 }
 
 TnStatus
 tn_model_input(const TnModel *m, int32_t i, TnValueInfo *out)
 {
-    if (!m)
-        return TN_USAGE;
-    if (value_told(m->manifest, m->manifest->inputs, m->ports.nin, m->ports.in, i, out))
-        return TN_OK;
-    TN_ENTER(m->ctx);
-    return tn_leave(m->ctx, value_refused(m, "input", m->ports.nin, i, out));
+    int32_t n = tn_model_inputs(m);
+
+    return m && value_told(m->manifest, m->manifest->inputs, n, m->ports.in, i, out)
+               ? TN_OK
+               : value_refused(m, "input", n, i, out);
 }
 
 TnStatus
 tn_model_output(const TnModel *m, int32_t i, TnValueInfo *out)
 {
-    if (!m)
-        return TN_USAGE;
-    if (value_told(m->manifest, m->manifest->outputs, m->ports.nout, m->ports.out, i, out))
-        return TN_OK;
-    TN_ENTER(m->ctx);
-    return tn_leave(m->ctx, value_refused(m, "output", m->ports.nout, i, out));
+    int32_t n = tn_model_outputs(m);
+
+    return m && value_told(m->manifest, m->manifest->outputs, n, m->ports.out, i, out)
+               ? TN_OK
+               : value_refused(m, "output", n, i, out);
 }
 
 int32_t
@@ -175,12 +169,12 @@ tell_state(const TnModel *m, int32_t i, TnState *out)
     int32_t n;
     const TnStateInfo *s = manifest_states(m->manifest, &n);
     if (!out)
-        return diag_error(&m->ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "tn_model_state: out is NULL");
+        return diag_usage(&m->ctx->c.diags, "tn_model_state: out is NULL");
     if (!TN_CHECK_SIZE(m->ctx, TnState, out))
         return false;
     if (i < 0 || i >= n)
-        return diag_error(&m->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                          "state %d asked for, the model has %d, counted from 0", i, n);
+        return diag_usage(&m->ctx->c.diags, "state %d asked for, the model has %d, counted from 0",
+                          i, n);
     const TnTensorInfo *in = &m->manifest->inputs[s[i].input];
     *out = (TnState){ out->size, in->name,     m->manifest->outputs[s[i].output].name,
                       in->dtype, in->rank,     in->dim_text,
@@ -191,9 +185,7 @@ tell_state(const TnModel *m, int32_t i, TnState *out)
 TnStatus
 tn_model_state(const TnModel *m, int32_t i, TnState *out)
 {
-    if (!m)
-        return TN_USAGE;
-    TN_ENTER(m->ctx);
+    TN_ENTER(m ? m->ctx : NULL);
     return tn_leave(m->ctx, tell_state(m, i, out));
 }
 
@@ -261,13 +253,12 @@ check_options(TnContext *ctx, const TnSessionOptions *o)
         (o->pool && !TN_CHECK_SIZE(ctx, TnThreadPool, o->pool)))
         return false;
     if (capacity_of(o) < 0)
-        return diag_error(
-            &ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(
+            &ctx->c.diags,
             "state_capacity is %lld; 1 row or more are possible, 0 stands for what was compiled",
             (long long)capacity_of(o));
     return !o->pool || (o->pool->parallel && o->pool->reserve) ||
-           diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                      "a thread pool needs both parallel and reserve, one is NULL");
+           diag_usage(&ctx->c.diags, "a thread pool needs both parallel and reserve, one is NULL");
 }
 
 static bool
@@ -275,8 +266,7 @@ session_make(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **
 {
     Diags *d = &ctx->c.diags;
     if (!m || !out)
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 }, "tn_session_new: %s is NULL",
-                          m ? "out" : "the model");
+        return diag_usage(d, "tn_session_new: %s is NULL", m ? "out" : "the model");
     *out = NULL;
     if (!check_options(ctx, o))
         return false;
@@ -340,22 +330,13 @@ tn_session_threads(const TnSession *s)
 
 /* ---- running ---------------------------------------------------------------------------- */
 
-/* Element i of an array whose structs may be longer than the ones this library knows. */
-TnTensor *
-tn_tensor_at(const TnTensor *x, int32_t i)
-{
-    return (TnTensor *)((char *)x + (size_t)i * x->size);
-}
-
 static bool
 check_array(TnContext *ctx, const char *what, const TnTensor *x, int32_t n, int32_t want)
 {
     if (n != want)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "%d %s given, the model has %d", n,
-                          what, want);
+        return diag_usage(&ctx->c.diags, "%d %s given, the model has %d", n, what, want);
     if (n && !x)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "the array of %d %s is NULL", n,
-                          what);
+        return diag_usage(&ctx->c.diags, "the array of %d %s is NULL", n, what);
     return !n || TN_CHECK_SIZE(ctx, TnTensor, x);
 }
 
@@ -363,7 +344,7 @@ static bool
 check_name(TnContext *ctx, const char *what, int32_t i, const char *given, const char *want)
 {
     return !given || strcmp(given, want) == 0 ||
-           diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+           diag_usage(&ctx->c.diags,
                       "%s %d is named \"%s\", the model's is \"%s\"; give them in the model's "
                       "order, or without names",
                       what, i, given, want);
@@ -397,8 +378,7 @@ take_inputs(TnSession *s, const TnTensor *in, int32_t nin, bool data)
             !tn_tensor_type(s->ctx, x, &dtype, &bytes))
             return false;
         if (data && x->bytes < bytes)
-            return diag_error(d, DIAG_USAGE, (Loc){ 0 },
-                              "input \"%s\": %s needs %lld bytes, its `bytes` says %lld", name,
+            return diag_usage(d, "input \"%s\": %s needs %lld bytes, its `bytes` says %lld", name,
                               dims_text(d->arena, dtype, (uint32_t)x->rank, x->dims),
                               (long long)bytes, (long long)x->bytes);
         if (x->rank)
@@ -446,13 +426,22 @@ prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t no
 TnStatus
 tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s ? s->ctx : NULL);
     return tn_leave(s->ctx, prepare(s, in, nin, out, nout));
 }
 
 /* ---- memory of outputs ------------------------------------------------------------------ */
+
+bool
+tn_output_fits(TnSession *s, int32_t i, const RunOutput *o, int64_t bytes)
+{
+    Diags *d = &s->ctx->c.diags;
+
+    return bytes >= o->bytes ||
+           diag_usage(d, "output \"%s\": %s needs %lld bytes, its `bytes` says %lld",
+                      output_name(s, i), dims_text(d->arena, o->dtype, o->rank, o->dims),
+                      (long long)o->bytes, (long long)bytes);
+}
 
 static bool
 overlap(const void *x, int64_t nx, const void *y, int64_t ny)
@@ -461,7 +450,7 @@ overlap(const void *x, int64_t nx, const void *y, int64_t ny)
     return nx > 0 && ny > 0 && a < b + (uintptr_t)ny && b < a + (uintptr_t)nx;
 }
 
-/* The input that lies in this memory, or -1. */
+/* The input in this memory, or -1. */
 static int32_t
 input_in(const TnSession *s, const void *at, int64_t bytes)
 {
@@ -506,18 +495,14 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
         return true;
     if (x->data && x->data != own[0].at && x->data != own[1].at) {
         o->data = x->data;
-        return x->bytes >= o->bytes ||
-               diag_error(d, DIAG_USAGE, (Loc){ 0 },
-                          "output \"%s\": %s needs %lld bytes, its `bytes` says %lld", name,
-                          dims_text(d->arena, o->dtype, o->rank, o->dims), (long long)o->bytes,
-                          (long long)x->bytes);
+        return tn_output_fits(s, i, o, x->bytes);
     }
     int turn = s->turn[i];
     if (input_in(s, own[turn].at, own[turn].bytes) >= 0)
         turn = !turn;
     int32_t old = input_in(s, own[turn].at, own[turn].bytes);
     if (old >= 0)
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(d,
                           "input \"%s\" is what output \"%s\" was in a run before the last, which "
                           "is no longer valid; "
                           "copy it after its run",
@@ -537,14 +522,14 @@ check_apart(TnSession *s)
         const RunOutput *o = &s->out[i];
         int32_t k = input_in(s, o->data, o->bytes);
         if (k >= 0)
-            return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+            return diag_usage(&s->ctx->c.diags,
                               "input \"%s\" and output \"%s\" overlap in memory: give the output "
                               "memory of its own, or none",
                               input_name(s, k), output_name(s, i));
         for (k = 0; k < i; k++)
             if (overlap(o->data, o->bytes, s->out[k].data, s->out[k].bytes))
-                return diag_error(
-                    &s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+                return diag_usage(
+                    &s->ctx->c.diags,
                     "outputs \"%s\" and \"%s\" overlap in memory: give each memory of "
                     "its own, or none",
                     output_name(s, k), output_name(s, i));
@@ -565,16 +550,16 @@ fits_an_input(const TnSession *s, int32_t i)
     return false;
 }
 
-/* length -1: what states hold now. */
+/* length: of the states; NULL: what they hold now. */
 static bool
-reserve(TnSession *s, int64_t length, const TnTensor *in, int32_t nin)
+reserve(TnSession *s, const int64_t *length, const TnTensor *in, int32_t nin)
 {
     Diags *d = &s->ctx->c.diags;
+    uint32_t n = (uint32_t)nin;
+
     if (!take_inputs(s, in, nin, false) ||
-        (length >= 0 &&
-         !session_state_reserve(s->session, d, length, s->in, (uint32_t)nin, s->out)))
-        return false;
-    if (length < 0 && !session_prepare(s->session, d, s->in, (uint32_t)nin, s->out))
+        !(length ? session_state_reserve(s->session, d, *length, s->in, n, s->out)
+                 : session_prepare(s->session, d, s->in, n, s->out)))
         return false;
     for (int32_t i = 0; i < s->ports.nout; i++)
         for (int turn = 0; turn <= fits_an_input(s, i); turn++)
@@ -586,10 +571,8 @@ reserve(TnSession *s, int64_t length, const TnTensor *in, int32_t nin)
 TnStatus
 tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
-    return tn_leave(s->ctx, reserve(s, -1, in, nin));
+    TN_ENTER(s ? s->ctx : NULL);
+    return tn_leave(s->ctx, reserve(s, NULL, in, nin));
 }
 
 /* ---- states ------------------------------------------------------------------------------ */
@@ -609,9 +592,7 @@ tn_session_state_bytes(const TnSession *s)
 TnStatus
 tn_session_state_drop(TnSession *s, int64_t n)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s ? s->ctx : NULL);
     return tn_leave(s->ctx, states_drop(session_states(s->session), &s->ctx->c.diags, n));
 }
 
@@ -621,11 +602,10 @@ arrange_states(TnSession *s, const TnArrangement *a)
     Diags *d = &s->ctx->c.diags;
 
     if (!a || a->size < sizeof *a || !a->dim)
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
-                          "tn_session_state_arrange: give an arrangement with `size`, and with "
-                          "`dim`, the name of the dimension that counts sequences");
+        return diag_usage(d, "tn_session_state_arrange: give an arrangement with `size`, and with "
+                             "`dim`, the name of the dimension that counts sequences");
     if (a->sequences < 0 || a->length < 0 || (a->sequences && !a->of))
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(d,
                           "tn_session_state_arrange: %lld sequences of %lld rows%s; 0 or more of "
                           "both are possible",
                           (long long)a->sequences, (long long)a->length,
@@ -637,49 +617,32 @@ arrange_states(TnSession *s, const TnArrangement *a)
 TnStatus
 tn_session_state_arrange(TnSession *s, const TnArrangement *a)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s ? s->ctx : NULL);
     return tn_leave(s->ctx, arrange_states(s, a));
 }
 
 TnStatus
 tn_session_state_fork(TnSession *s, TnSession *from)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
-    return tn_leave(s->ctx, from ? session_state_fork(s->session, &s->ctx->c.diags, from->session)
-                                 : diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                                              "tn_session_state_fork: from is NULL"));
+    TN_ENTER(s ? s->ctx : NULL);
+    return tn_leave(s->ctx,
+                    from ? session_state_fork(s->session, &s->ctx->c.diags, from->session)
+                         : diag_usage(&s->ctx->c.diags, "tn_session_state_fork: from is NULL"));
 }
 
 TnStatus
 tn_session_state_reset(TnSession *s)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s ? s->ctx : NULL);
     states_reset(session_states(s->session));
     return tn_leave(s->ctx, true);
-}
-
-static bool
-reserve_states(TnSession *s, int64_t length, const TnTensor *in, int32_t nin)
-{
-    return length < 0 ? diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                                   "tn_session_state_reserve: %lld rows; 0 or more are possible",
-                                   (long long)length)
-                      : reserve(s, length, in, nin);
 }
 
 TnStatus
 tn_session_state_reserve(TnSession *s, int64_t length, const TnTensor *in, int32_t nin)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
-    return tn_leave(s->ctx, reserve_states(s, length, in, nin));
+    TN_ENTER(s ? s->ctx : NULL);
+    return tn_leave(s->ctx, reserve(s, &length, in, nin));
 }
 
 /* ---- */
@@ -689,7 +652,6 @@ tn_session_state_reserve(TnSession *s, int64_t length, const TnTensor *in, int32
 static bool
 give_made(TnSession *s, int32_t i, const TnTensor *x)
 {
-    Diags *d = &s->ctx->c.diags;
     RunOutput *o = &s->out[i];
     Owned *own = s->owned[i];
     void *given = x->data && x->data != own[0].made && x->data != own[1].made ? x->data : NULL;
@@ -698,12 +660,8 @@ give_made(TnSession *s, int32_t i, const TnTensor *x)
     own[0].made = o->data;
     if (!given)
         return true;
-    if (x->bytes < o->bytes)
-        return diag_error(
-            d, DIAG_USAGE, (Loc){ 0 },
-            "output \"%s\" is %s in this run and needs %lld bytes, its `bytes` says %lld",
-            output_name(s, i), dims_text(d->arena, o->dtype, o->rank, o->dims), (long long)o->bytes,
-            (long long)x->bytes);
+    if (!tn_output_fits(s, i, o, x->bytes))
+        return false;
     memcpy(given, o->data, (size_t)o->bytes);
     o->data = given;
     return true;
@@ -740,8 +698,6 @@ tn_run_one(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t
 TnStatus
 tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
 {
-    if (!s)
-        return TN_USAGE;
-    TN_ENTER(s->ctx);
+    TN_ENTER(s ? s->ctx : NULL);
     return tn_leave(s->ctx, tn_run_one(s, in, nin, out, nout));
 }

@@ -285,20 +285,19 @@ solve_input(const TnModel *m, const TnDim *given, int32_t ngiven, int32_t input,
     Diags *d = &m->ctx->c.diags;
 
     if (!dims || ngiven < 0 || (ngiven && !given))
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 }, "tn_model_solve: %s",
+        return diag_usage(d, "tn_model_solve: %s",
                           !dims        ? "dims is NULL"
                           : ngiven < 0 ? "ngiven is negative"
                                        : "given is NULL");
     for (int32_t i = 0; i < ngiven; i++)
         if (!given[i].symbol || given[i].value < 0)
-            return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+            return diag_usage(d,
                               "tn_model_solve: size %d of %d is %lld of %s; a size is 0 or more, "
                               "of a symbol",
                               i, ngiven, (long long)given[i].value,
                               given[i].symbol ? given[i].symbol : "no symbol");
     if (input < 0 || input >= m->ports.nin)
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
-                          "input %d asked for, the model has %d, counted from 0", input,
+        return diag_usage(d, "input %d asked for, the model has %d, counted from 0", input,
                           m->ports.nin);
     const TnTensorInfo *info = &m->manifest->inputs[m->ports.in[input]];
     Solver s = { .arena = tn_arena(m->ctx) };
@@ -319,8 +318,6 @@ solve_input(const TnModel *m, const TnDim *given, int32_t ngiven, int32_t input,
 TnStatus
 tn_model_solve(const TnModel *m, const TnDim *given, int32_t ngiven, int32_t input, int64_t *dims)
 {
-    if (!m)
-        return TN_USAGE;
-    TN_ENTER(m->ctx);
+    TN_ENTER(m ? m->ctx : NULL);
     return tn_leave(m->ctx, solve_input(m, given, ngiven, input, dims));
 }

@@ -18,22 +18,21 @@ tn_tensor_type(TnContext *ctx, const TnTensor *x, DType *dtype, int64_t *bytes)
 {
     Diags *d = &ctx->c.diags;
     if (!x)
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 }, "a tensor is NULL");
+        return diag_usage(d, "a tensor is NULL");
     if (!TN_CHECK_SIZE(ctx, TnTensor, x))
         return false;
     *dtype = x->dtype ? dtype_from_name(x->dtype, strlen(x->dtype)) : DT_NONE;
     if (*dtype == DT_NONE)
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(d,
                           "tensor \"%s\": element type %s%s%s is not one of f32, f64, f16, bf16, "
                           "i8 to i64, u8 to u64, bool, str",
                           label(x), x->dtype ? "\"" : "", x->dtype ? x->dtype : "NULL",
                           x->dtype ? "\"" : "");
     if (x->rank < 0 || x->rank > TN_MAX_RANK || (x->rank && !x->dims))
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 },
-                          "tensor \"%s\": rank %d with dims %s; 0 to %d dimensions can be",
+        return diag_usage(d, "tensor \"%s\": rank %d with dims %s; 0 to %d dimensions can be",
                           label(x), x->rank, x->dims ? "given" : "NULL", TN_MAX_RANK);
     return tensor_bytes(*dtype, (uint32_t)x->rank, x->dims, bytes) ||
-           diag_error(d, DIAG_USAGE, (Loc){ 0 },
+           diag_usage(d,
                       "tensor \"%s\": %s cannot be: dimensions are 0 or more, their product below "
                       "2^62 bytes",
                       label(x), dims_text(d->arena, *dtype, (uint32_t)x->rank, x->dims));
@@ -45,14 +44,13 @@ tn_tensor_data(TnContext *ctx, const TnTensor *x, DType *dtype, int64_t *bytes)
     if (!tn_tensor_type(ctx, x, dtype, bytes))
         return false;
     if ((uintptr_t)x->data % dtype_info[*dtype].bytes)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(&ctx->c.diags,
                           "tensor \"%s\": the address %p is not a multiple of %d, the size of %s: "
                           "copy it to aligned memory",
                           label(x), x->data, dtype_info[*dtype].bytes, dtype_info[*dtype].name);
     return ((x->data || !*bytes) && x->bytes >= *bytes) ||
-           diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                      "tensor \"%s\": %s needs %lld bytes, %lld are given%s", label(x),
-                      dims_text(ctx->c.diags.arena, *dtype, (uint32_t)x->rank, x->dims),
+           diag_usage(&ctx->c.diags, "tensor \"%s\": %s needs %lld bytes, %lld are given%s",
+                      label(x), dims_text(ctx->c.diags.arena, *dtype, (uint32_t)x->rank, x->dims),
                       (long long)*bytes, (long long)x->bytes, x->data ? "" : " at no address");
 }
 
@@ -70,8 +68,7 @@ tensor_read(TnContext *ctx, const char *path, TnTensor *out)
 {
     Diags *d = &ctx->c.diags;
     if (!path || !out)
-        return diag_error(d, DIAG_USAGE, (Loc){ 0 }, "tn_tensor_read: %s is NULL",
-                          path ? "out" : "path");
+        return diag_usage(d, "tn_tensor_read: %s is NULL", path ? "out" : "path");
     if (!TN_CHECK_SIZE(ctx, TnTensor, out))
         return false;
     Arena *a = ctx->c.arena;
@@ -118,8 +115,7 @@ write_npy(TnContext *ctx, const char *path, const TnTensor *x)
     DType dtype;
     int64_t bytes;
     if (!path)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                          "tn_tensor_write_npy: path is NULL");
+        return diag_usage(&ctx->c.diags, "tn_tensor_write_npy: path is NULL");
     if (!tn_tensor_data(ctx, x, &dtype, &bytes))
         return false;
     NpyArray array = { .dtype = dtype, .rank = (uint32_t)x->rank, .data = x->data, .bytes = bytes };
@@ -234,7 +230,7 @@ seeded(uint64_t seed)
 static double
 normal(Random *r)
 {
-    /* each uniform number lies half a step higher */
+    /* each uniform number is half a step higher */
     int64_t sum = -6 * (INT64_C(1) << 32) + 6;
     for (int i = 0; i < 6; i++) {
         uint64_t two = next(r);
@@ -262,7 +258,7 @@ tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x)
         return false;
     bool is_float = dtype_is_float(dtype);
     if (!is_float && high < 1)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(&ctx->c.diags,
                           "tensor \"%s\": integers from 0 to below %lld cannot be; give 1 or more",
                           label(x), (long long)high);
     if (!x->data) {
@@ -306,14 +302,14 @@ compare(TnContext *ctx, const TnTensor *x, const TnTensor *y, double atol, doubl
     if (!tn_tensor_data(ctx, x, &dtype, &bytes) || !tn_tensor_data(ctx, y, &other, &other_bytes))
         return false;
     if (!out)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "tn_tensor_compare: out is NULL");
+        return diag_usage(&ctx->c.diags, "tn_tensor_compare: out is NULL");
     if (!TN_CHECK_SIZE(ctx, TnDifference, out))
         return false;
     bool same = dtype == other && x->rank == y->rank;
     for (int32_t k = 0; same && k < x->rank; k++)
         same = x->dims[k] == y->dims[k];
     if (!same)
-        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(&ctx->c.diags,
                           "the first tensor is %s, the second %s: only tensors of one type and "
                           "size can be compared",
                           dims_text(ctx->c.diags.arena, dtype, (uint32_t)x->rank, x->dims),

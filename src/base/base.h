@@ -139,8 +139,11 @@ const char *text_str(const Text *t); /* "" when empty */
 /* 48 B, 12.0 KB, 97.5 MB: powers of 1024 */
 void text_size(Text *t, int64_t bytes);
 void text_json(Text *t, const char *s); /* quoted, as JSON reads it; U+FFFD for invalid UTF-8 */
-void text_seconds(Text *t, double s);   /* four digits: 12.34 us, 1.273 ms, 4.5 s */
-void text_indent(Text *t, int depth);   /* two spaces per level */
+/* `BEFORE"name": "value"`, as JSON; NULL: nothing */
+void text_member(Text *t, const char *before, const char *name, const char *value);
+void text_comment(Text *t, const char *s); /* inside a C comment: on its line, and never its end */
+void text_seconds(Text *t, double s);      /* four digits: 12.34 us, 1.273 ms, 4.5 s */
+void text_indent(Text *t, int depth);      /* two spaces per level */
 
 /* ---- diagnostics --------------------------------------------------------------------------- */
 
@@ -178,6 +181,9 @@ typedef struct {
  * The text says what is wrong, with the numbers, then what to do. No newline at its end. */
 bool diag_error(Diags *d, DiagClass class, Loc loc, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+bool diag_verror(Diags *d, DiagClass class, Loc loc, const char *format, va_list args);
+/* The same for what a caller or an option says: DIAG_USAGE, at no place. */
+bool diag_usage(Diags *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void diag_note(Diags *d, Loc loc, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* "file:line:col: error: text" or "file: node …: error: text" */
 void diag_print(Text *out, const Diag *d);

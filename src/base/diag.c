@@ -16,15 +16,31 @@ add(Diags *d, DiagClass class, bool note, Loc loc, const char *text)
 }
 
 bool
+diag_verror(Diags *d, DiagClass class, Loc loc, const char *format, va_list args)
+{
+    add(d, class, false, loc, arena_vprintf(d->arena, format, args));
+    if (d->worst == DIAG_OK)
+        d->worst = class;
+    return false;
+}
+
+bool
 diag_error(Diags *d, DiagClass class, Loc loc, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    const char *text = arena_vprintf(d->arena, format, args);
+    diag_verror(d, class, loc, format, args);
     va_end(args);
-    add(d, class, false, loc, text);
-    if (d->worst == DIAG_OK)
-        d->worst = class;
+    return false;
+}
+
+bool
+diag_usage(Diags *d, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    diag_verror(d, DIAG_USAGE, (Loc){ 0 }, format, args);
+    va_end(args);
     return false;
 }
 

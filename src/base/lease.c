@@ -48,7 +48,7 @@ is_left(int dir, const char *name, int flags, int *fd)
     return false;
 }
 
-/* ---- files: .tenon-PID-N.tmp, and what stands beside under that name and .so ----------------- */
+/* ---- files: .tenon-PID-N.tmp, and the file beside it, that name and .so ----------------- */
 
 static bool
 is_temporary(const char *name)

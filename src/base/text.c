@@ -147,6 +147,25 @@ text_json(Text *t, const char *s)
 }
 
 void
+text_member(Text *t, const char *before, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    text_printf(t, "%s\"%s\": ", before, name);
+    text_json(t, value);
+}
+
+void
+text_comment(Text *t, const char *s)
+{
+    for (; s && *s; s++)
+        if (s[0] == '*' && s[1] == '/')
+            text_add(t, "* ");
+        else
+            text_bytes(t, (unsigned char)*s < ' ' ? " " : s, 1);
+}
+
+void
 text_seconds(Text *t, double s)
 {
     if (s < 1e-3)

@@ -27,12 +27,14 @@ typedef struct {
     void *progress_user;
 } BuildOptions;
 
-/* target: the flags of a processor, after the others; NULL: none. */
+/* target: the flags of a processor, after the others; NULL: none. object: what the compiler that
+ * built this library made of the unit, linked where that was for the same machine; may be empty. */
 typedef struct {
     const char *name;
     const char *source;
     const char *flags;
     const char *target;
+    Bytes object;
 } BuildUnit;
 
 /* id: a hash of version and predefined macros under these flags; machine: equal for objects that

@@ -200,6 +200,23 @@ set_items(BuildRun *b, const BuildUnit *unit)
     }
 }
 
+/* Place the unit's own object, if it has one for this machine. */
+static bool
+take_given(BuildRun *b, BuildItem *it)
+{
+    const Bytes *given = &it->unit->object;
+    Writer *w = given->bytes && b->cc[0].machine == toolchain_own_machine()
+                    ? writer_open(b->arena, b->diags, it->object)
+                    : NULL;
+
+    if (!w)
+        return false;
+    writer_put(w, given->data, given->bytes);
+    it->key = (CacheKey){ hash_bytes(given->data, given->bytes, 0),
+                          hash_bytes(given->data, given->bytes, 1) };
+    return writer_commit(w, 0644);
+}
+
 static bool
 start_unit(BuildRun *b, uint32_t job, uint32_t item)
 {
@@ -352,9 +369,7 @@ link_library(BuildRun *b, Argv *argv)
         return diag_error(b->diags, DIAG_USAGE, (Loc){ .file = b->o->library },
                           "cannot open the library: %s", strerror(errno));
     VEC_PUSH(b->arena, argv, arena_str(b->arena, path));
-    VEC_PUSH(b->arena, argv, "-Xlinker");
-    VEC_PUSH(b->arena, argv, "-rpath");
-    VEC_PUSH(b->arena, argv, "-Xlinker");
+    argv_split(b->arena, argv, "-Xlinker -rpath -Xlinker");
     *slash = 0;
     VEC_PUSH(b->arena, argv, arena_str(b->arena, path));
     free(path);
@@ -471,12 +486,16 @@ build_all(BuildRun *b, const BuildUnit *unit, const char *out_path, uint32_t *co
         b->job[i].memory_bytes = b->compiler_bytes;
     }
     set_items(b, unit);
-    for (uint32_t i = 0; i < b->nitem; i++)
-        if (cache_fetch(b->arena, &b->cache, b->item[i].key, &b->item[i].object))
+    *cached = 0;
+    for (uint32_t i = 0; i < b->nitem; i++) {
+        bool given = take_given(b, &b->item[i]);
+        bool known = !given && cache_fetch(b->arena, &b->cache, b->item[i].key, &b->item[i].object);
+        *cached += known;
+        if (given || known)
             report_progress(b);
         else
             todo[ntodo++] = i;
-    *cached = b->nitem - ntodo;
+    }
     *compiled = ntodo;
     qsort_r(todo, ntodo, sizeof *todo, longest_first, b);
     if (!compile_units(b, todo, ntodo) || !take_library(b, out_path, &linked))

@@ -42,6 +42,8 @@ const char *toolchain_flags(Arena *a, const Toolchain *t, const char *flags);
  * that `-march=native` differs by processor. One run of it. False with a diagnostic if there is
  * none, or it refuses the flags. */
 bool toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Toolchain *out);
+/* Toolchain.machine of the compiler that built this library. */
+uint64_t toolchain_own_machine(void);
 /* The usual compilers that accept the flags, are none of the first n of `known`, and make objects
  * that link with known[0]'s: appended to the n, up to `room` in all. Returns their number. */
 uint32_t toolchain_others(Arena *a, const char *flags, Toolchain *known, uint32_t n, uint32_t room);

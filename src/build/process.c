@@ -25,11 +25,8 @@ argv_split(Arena *a, Argv *v, const char *words)
 {
     while (words && *words) {
         size_t n = strcspn(words, " \t");
-        if (n) {
-            char *word = arena_alloc(a, n + 1);
-            memcpy(word, words, n);
-            VEC_PUSH(a, v, word);
-        }
+        if (n)
+            VEC_PUSH(a, v, arena_printf(a, "%.*s", (int)n, words));
         words += n;
         words += strspn(words, " \t");
     }

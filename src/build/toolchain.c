@@ -15,6 +15,12 @@ enum { GCC_OLDEST = 12, CLANG_OLDEST = 14 };
 static const char install_hint[] = "Install one (Debian, Ubuntu: apt install gcc) or name one with "
                                    "--cc or the environment variable CC";
 
+static const char *
+first_line(Arena *a, const char *s)
+{
+    return arena_printf(a, "%.*s", (int)strcspn(s, "\n"), s);
+}
+
 /* The value of a predefined macro, or "" */
 static const char *
 macro_value(Arena *a, const char *macros, const char *name)
@@ -24,11 +30,7 @@ macro_value(Arena *a, const char *macros, const char *name)
 
     if (!at)
         return "";
-    at += strlen(define);
-    size_t n = strcspn(at, "\n");
-    char *value = arena_alloc(a, n + 1);
-    memcpy(value, at, n);
-    return value;
+    return first_line(a, at + strlen(define));
 }
 
 /* Run the compiler for its macros under `flags`. False: *why is an errno, or 0 if it ran and
@@ -75,15 +77,6 @@ compiler_version(Arena *a, const char *macros, const char **complaint)
     return arena_printf(a, "%s %d.%s.%s", is_clang ? "clang" : "gcc", major, minor, patch);
 }
 
-static const char *
-first_line(Arena *a, const char *s)
-{
-    size_t n = strcspn(s, "\n");
-    char *line = arena_alloc(a, n + 1);
-    memcpy(line, s, n);
-    return line;
-}
-
 /* Identified by its name alone: its macros are clang's. */
 static bool
 is_zig(Arena *a, const char *cc)
@@ -123,20 +116,43 @@ identity(Arena *a, const Toolchain *t, const char *macros)
     return id;
 }
 
-/* Processor, system and sizes: objects of compilers that agree on these may be linked together. */
+/* Processor, system and sizes: objects of compilers that agree on these may be linked together. Each
+ * with what it is where this is compiled: its name if it is not defined. */
+#define VALUE(macro) #macro
+#define NAMED(macro) { #macro, VALUE(macro) }
+static const struct {
+    const char *name, *own;
+} machine_macros[] = {
+    NAMED(__x86_64__),        NAMED(__i386__),  NAMED(__aarch64__),
+    NAMED(__AARCH64EB__),     NAMED(__arm__),   NAMED(__ARMEB__),
+    NAMED(__ARM_PCS_VFP),     NAMED(__riscv),   NAMED(__riscv_flen),
+    NAMED(__powerpc64__),     NAMED(__s390x__), NAMED(__linux__),
+    NAMED(__LITTLE_ENDIAN__), NAMED(__ELF__),   NAMED(__SIZEOF_POINTER__),
+    NAMED(__SIZEOF_LONG__),
+};
+enum { NMACHINE_MACRO = sizeof machine_macros / sizeof *machine_macros };
+
 static uint64_t
 machine_of(Arena *a, const char *macros)
 {
-    static const char *const names[] = {
-        "__x86_64__", "__i386__",       "__aarch64__",        "__arm__",
-        "__riscv",    "__powerpc64__",  "__s390x__",          "__linux__",
-        "__ELF__",    "__BYTE_ORDER__", "__SIZEOF_POINTER__", "__SIZEOF_LONG__"
-    };
     uint64_t id = 0;
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = macro_value(a, macros, names[i]);
+    for (uint32_t i = 0; i < NMACHINE_MACRO; i++) {
+        const char *value = macro_value(a, macros, machine_macros[i].name);
         id = hash_bytes(value, strlen(value) + 1, id);
+    }
+    return id;
+}
+
+uint64_t
+toolchain_own_machine(void)
+{
+    uint64_t id = 0;
+
+    for (uint32_t i = 0; i < NMACHINE_MACRO; i++) {
+        const char *own = machine_macros[i].own;
+        bool defined = strcmp(own, machine_macros[i].name) != 0;
+        id = hash_bytes(defined ? own : "", defined ? strlen(own) + 1 : 1, id);
     }
     return id;
 }

@@ -12,6 +12,7 @@
 
 static const double
     LOOP_UOPS = 2, /* an iteration: step, and compare with branch */
+    LIST_UOPS = 4, /* … that may be listed: a store and an addition more */
     /* an execution of a loop: its first iteration, a compare and a branch past it, addresses of
      * three arrays */
     ENTER_UOPS = 6,
@@ -560,7 +561,17 @@ price_node(BlockCode *k, const CostNode *n)
         add_uops(k, &k->load, all_copies(k));
         price_index(k, n->tree->u.ahead.at, all_copies(k));
         break;
+    case NODE_LIST: {
+        double times = all_copies(k) * n->trips;
+        k->uops += times * (LIST_UOPS + scalar_size(k->u->ctx, n->tree->u.list.cond));
+        k->cycles += times; /* the number so far is where the next one goes */
+        break;
+    }
     case NODE_IF: {
+        if (n->tree->kind == TREE_LIST) {
+            add_uops(k, &k->load, all_copies(k));
+            break;
+        }
         double p = n->exec > 0 ? n->child->exec / n->exec : 0;
         double work = k->work;
         price(k, n->tree->u.test.cond);
@@ -573,8 +584,8 @@ price_node(BlockCode *k, const CostNode *n)
         if (n->tree->u.loop.kind == LOOP_UNROLLED)
             break;
         k->uops += ENTER_UOPS * all_copies(k);
-        k->cycles +=
-            k->u->m->branch_cycles * all_copies(k) * (n->trips > FORESEEN_TRIPS ? 1 : n->varies);
+        k->cycles += k->u->m->branch_cycles * all_copies(k) *
+                     (n->tree->u.loop.list || n->trips > FORESEEN_TRIPS ? 1 : n->varies);
         break;
     case NODE_ARM: break;
     }

@@ -7,7 +7,17 @@
 /* Bound what is kept of an access: for more digits of an iteration, or more places of an unrolled
  * one, the mean stride counts. */
 enum { MOST_DIGITS = 3, MOST_PLACES = 8 };
-typedef enum { NODE_ARM, NODE_LOOP, NODE_IF, NODE_LET, NODE_STORE, NODE_AHEAD } CostNodeKind;
+/* A loop over a list has one NODE_IF around its body, whose tree is the list's: its arm is what runs
+ * of the iterations. */
+typedef enum {
+    NODE_ARM,
+    NODE_LOOP,
+    NODE_IF,
+    NODE_LET,
+    NODE_LIST,
+    NODE_STORE,
+    NODE_AHEAD
+} CostNodeKind;
 
 /* A statement of the tree, or an arm of a test (the whole tree is an arm too), in preorder. */
 typedef struct CostNode CostNode;
@@ -84,6 +94,7 @@ typedef struct {
     /* [buffer]: elements between neighbours of each physical dimension */
     double (*pitch)[TN_MAX_RANK];
     double *buffer_bytes; /* [buffer]: size of each */
+    const Tree **list;    /* [buffer]: what fills it, if it is a list */
     /* of the parallel loop: all iterations, threads that get some, most iterations of one of them */
     double trips, shares, most;
     bool *past; /* [buffer]: written by non-temporal stores */

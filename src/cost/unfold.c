@@ -151,6 +151,22 @@ add_arm(Unfold *u, CostNode *test, const Block *b)
     test->control |= arm->control;
 }
 
+/* The body of a loop over what a list holds. */
+static CostNode *
+add_listed(Unfold *u, CostNode *loop, const Tree *t)
+{
+    const Tree *list = u->list[t->u.loop.list];
+    CostNode *test = node_new(u, NODE_IF, list, loop);
+
+    test->control = unfold_vars(u, list->u.list.cond->vars) | loop_bit(t->u.loop.var);
+    add_arm(u, test, &t->body);
+    add_arm(u, test, &t->other);
+    test->end = u->access.n;
+    test->last = u->node.n - 1;
+    loop->control |= test->control;
+    return test;
+}
+
 static CostNode *
 add_tree(Unfold *u, CostNode *parent, const Tree *t)
 {
@@ -161,7 +177,15 @@ add_tree(Unfold *u, CostNode *parent, const Tree *t)
         n = node_new(u, NODE_LOOP, t, parent);
         u->deps[t->u.loop.var] = loop_bit(t->u.loop.var) | unfold_deps(u, t->u.loop.begin);
         n->control = unfold_deps(u, t->u.loop.begin) | unfold_deps(u, t->u.loop.end);
-        add_block(u, n, &t->body);
+        if (t->u.loop.list)
+            n->child = add_listed(u, n, t);
+        else
+            add_block(u, n, &t->body);
+        break;
+    case TREE_LIST:
+        n = node_new(u, NODE_LIST, t, parent);
+        u->list[t->u.list.buffer] = t;
+        n->control = unfold_deps(u, t->u.list.end);
         break;
     case TREE_LET:
         n = node_new(u, NODE_LET, t, parent);
@@ -406,8 +430,11 @@ count(Unfold *u, CostNode *n, double weight, double budget)
     n->exec += weight;
     if (n->kind == NODE_LET)
         u->env[n->tree->u.let.var] = let_value(u, n->tree);
+    if (n->kind == NODE_LIST)
+        n->trips = fmax(n->trips, (double)unfold_eval(u, n->tree->u.list.end, 0));
     if (n->kind == NODE_IF) {
-        double p = truth(u, n->tree->u.test.cond);
+        double p =
+            truth(u, n->tree->kind == TREE_LIST ? n->tree->u.list.cond : n->tree->u.test.cond);
         if (p > 0)
             count_below(u, n->child, weight * p, budget);
         if (p < 1)
@@ -742,6 +769,7 @@ unfold(Unfold *u)
 {
     u->env = NEW_ARRAY(u->arena, int64_t, u->k->nloop + 1);
     u->deps = NEW_ARRAY(u->arena, uint64_t, u->k->nloop + 1);
+    u->list = NEW_ARRAY(u->arena, const Tree *, u->k->buffer.n);
     u->root = node_new(u, NODE_ARM, NULL, NULL);
     add_block(u, u->root, &u->k->tree);
     u->root->end = u->access.n;

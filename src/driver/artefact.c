@@ -159,14 +159,14 @@ arranged(Job *j, Arena *scratch, const Value *v, Bytes *out)
     if (!v->format)
         return true;
     if (!expr_const(format_count(j->ctx, v->format, v->type), &count))
-        return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
-                          "constant %s: the size of its memory format is not a number", v->name);
+        return model_error(j, DIAG_INTERNAL,
+                           "constant %s: the size of its memory format is not a number", v->name);
     size_t bytes = (size_t)count * dtype_info[v->type->dtype].bytes;
     void *to = arena_alloc(scratch, bytes);
     if (!format_apply(v->format, v->type, out->data, to))
-        return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
-                          "constant %s cannot be arranged in the memory format chosen for it",
-                          v->name);
+        return model_error(j, DIAG_INTERNAL,
+                           "constant %s cannot be arranged in the memory format chosen for it",
+                           v->name);
     *out = (Bytes){ to, bytes };
     return true;
 }
@@ -202,9 +202,9 @@ cut_constant(Job *j, uint32_t constant, uint64_t start, Pieces *pieces, size_t *
     int64_t one = 1, n = (int64_t)constant_bytes(v).bytes;
 
     if (v->format && !(n = format_slices(v->format, v->type, &one)) && constant_bytes(v).bytes)
-        return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
-                          "constant %s cannot be arranged in the memory format chosen for it",
-                          v->name);
+        return model_error(j, DIAG_INTERNAL,
+                           "constant %s cannot be arranged in the memory format chosen for it",
+                           v->name);
     if (v->format && (size_t)(n * one) > *largest)
         *largest = (size_t)(n * one);
     int64_t step = one < PIECE_BYTES ? PIECE_BYTES / one : 1;
@@ -302,32 +302,34 @@ static bool
 link_library(Job *j, const char *path)
 {
     uint32_t n = j->sources.function.n, nunit = 0;
-    BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 1);
-    BuildOptions o = j->o->build;
+    BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 2);
+    BuildOptions o = j->set->build;
     const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w", emit_c_flags()),
                *target = j->machine.flags;
 
     o.progress = on_unit;
     o.progress_user = j;
-    o.library = j->o->import.library;
+    o.library = j->set->import.library;
     o.memory_bytes = j->o->max_memory_bytes;
     if (!library_link(j, &o.link))
         return false;
     arena_doing(j->arena, "build", 0, n + 1);
-    if (j->o->quick) {
-        unit[0] = (BuildUnit){ j->graph->name, source_single_unit(j),
-                               arena_printf(j->arena, "%s -Og", flags), target };
-        return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled,
-                            &j->report->cached);
-    }
     /* It only decides and calls, so optimisation gains nothing except in library routines, and in
      * what is TN_HOT. */
-    unit[nunit++] =
-        (BuildUnit){ "host program", j->sources.host,
-                     runs_routines(j) ? flags : arena_printf(j->arena, "%s -Og", flags), target };
-    for (uint32_t i = 0, count; i < n; i += count) {
+    const char *few = arena_printf(j->arena, "%s -Og", flags);
+    if (j->o->quick)
+        unit[nunit++] = (BuildUnit){ j->graph->name, source_single_unit(j), few, target, { 0 } };
+    else
+        unit[nunit++] = (BuildUnit){
+            "host program", j->sources.host, runs_routines(j) ? flags : few, target, { 0 }
+        };
+    if (emit_batch(j->graph))
+        unit[nunit++] = (BuildUnit){ "program for many requests", emit_c_batch(j->arena), few,
+                                     target, emit_c_batch_object() };
+    for (uint32_t i = 0, count; i < n && !j->o->quick; i += count) {
         const char *text = source_unit(j, i, &count);
-        unit[nunit++] = (BuildUnit){ j->sources.function.at[i].kernel->name, text, flags, target };
+        unit[nunit++] =
+            (BuildUnit){ j->sources.function.at[i].kernel->name, text, flags, target, { 0 } };
     }
     return build_shared(j->arena, &j->ctx->diags, &o, unit, nunit, path, &j->report->compiled,
                         &j->report->cached);

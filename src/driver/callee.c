@@ -23,7 +23,7 @@ load(void *user, Ctx *c, Arena *arena, const char *path, const char *name)
         return NULL;
     if (!import_is_onnx(file)) {
         diag_error(&c->diags, DIAG_MODEL, (Loc){ .file = path },
-                   "graph @%s is to be an ONNX model; Tenon's text calls graphs that stand in it",
+                   "graph @%s is to be an ONNX model; Tenon's text calls graphs that it contains",
                    name);
         return NULL;
     }

@@ -20,11 +20,11 @@ key_of(Job *j, Arena *a, Sym query)
 bool
 choice_cache_get(Job *j, Arena *a, Sym query, const char **answer)
 {
-    return build_cache_get(a, j->o->build.cache_dir, key_of(j, a, query), answer);
+    return build_cache_get(a, j->set->build.cache_dir, key_of(j, a, query), answer);
 }
 
 void
 choice_cache_put(Job *j, Arena *a, Sym query, const char *answer)
 {
-    build_cache_put(a, j->o->build.cache_dir, key_of(j, a, query), answer);
+    build_cache_put(a, j->set->build.cache_dir, key_of(j, a, query), answer);
 }

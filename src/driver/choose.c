@@ -384,8 +384,7 @@ is_open(const Job *j, const Graph *g, NodeId n, const Pins *pins)
 {
     const Kernel *k = g->node.at[n].kernel;
 
-    return k && !k->tree.list.n && (!k->schedule || is_pinned(pins, g, n)) &&
-           j->o->schedule != SCHEDULE_PLAIN;
+    return k && !k->tree.list.n && (!k->schedule || is_pinned(pins, g, n)) && !j->o->plain_schedule;
 }
 
 /* Queries for the kernels of a graph. */

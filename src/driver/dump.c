@@ -38,7 +38,7 @@ file_stem(Arena *a, const char *path)
 Dump *
 dump_new(Job *j)
 {
-    const DriverOptions *o = j->o;
+    const TnCompileOptions *o = j->o;
     Dump *d = NEW(j->arena, Dump);
 
     *d = (Dump){ .job = j,
@@ -82,7 +82,7 @@ static bool
 put(Dump *d, const Stage *s, uint32_t number, const char *text)
 {
     Job *j = d->job;
-    const DriverOptions *o = j->o;
+    const TnCompileOptions *o = j->o;
 
     if (!o->dump_dir) {
         if (o->print) {

@@ -4,10 +4,8 @@
 static void
 value_as_json(Text *t, const Graph *g, ValueId v)
 {
-    text_add(t, "{\"value\": ");
-    text_json(t, g->value.at[v].name);
-    text_add(t, ", \"type\": ");
-    text_json(t, type_str(g->ctx, g->value.at[v].type));
+    text_member(t, "{", "value", g->value.at[v].name);
+    text_member(t, ", ", "type", type_str(g->ctx, g->value.at[v].type));
 }
 
 /* Prints each nest before fusion, for fusion rules that are scripts. */
@@ -18,8 +16,7 @@ nests_as_json(Text *t, const Graph *g, const FuseNotes *n)
     for (uint32_t i = 0; i < n->nest.n; i++) {
         const FuseNestNote *e = &n->nest.at[i];
         const Node *node = &g->node.at[e->node];
-        text_add(t, i ? ",\n  {\"operator\": " : "\n  {\"operator\": ");
-        text_json(t, node->origin ? node->origin : "");
+        text_member(t, i ? ",\n  {" : "\n  {", "operator", node->origin ? node->origin : "");
         text_printf(t,
                     ", \"elementwise\": %s, \"reduces\": %s, \"contraction\": %s, \"mixed\": "
                     "%s, \"visible\": %s, \"bytes\": %.0f, \"makes\": [",
@@ -56,8 +53,7 @@ as_json(Text *t, const Graph *g, const FuseNotes *n, bool nests)
 {
     const FuseCertificate *k = &n->known;
 
-    text_add(t, "{\"graph\": ");
-    text_json(t, g->name);
+    text_member(t, "{", "graph", g->name);
     text_printf(t,
                 ", \"mode\": \"%s\", \"nests\": %u, \"kernels\": %u, \"joins\": %u, \"seconds\": "
                 "%.9g, \"bound\": %.9g, \"second_best\": %.9g, \"exact\": %s, "
@@ -69,11 +65,10 @@ as_json(Text *t, const Graph *g, const FuseNotes *n, bool nests)
                 (unsigned long long)k->composed, k->search_seconds);
     for (uint32_t i = 0; i < n->group.n; i++) {
         const FuseGroupNote *e = &n->group.at[i];
-        text_printf(t,
-                    "%s\n  {\"kernel\": %u, \"nests\": %u, \"seconds\": %.9g, \"saved_bytes\": "
-                    "%.0f, \"name\": ",
-                    i ? "," : "", e->kernel, e->nests, e->seconds, e->saved);
-        text_json(t, e->name);
+        text_printf(
+            t, "%s\n  {\"kernel\": %u, \"nests\": %u, \"seconds\": %.9g, \"saved_bytes\": %.0f",
+            i ? "," : "", e->kernel, e->nests, e->seconds, e->saved);
+        text_member(t, ", ", "name", e->name);
         text_add(t, ", \"operators\": [");
         for (uint32_t at = 0; at < e->operators.n; at++) {
             text_add(t, at ? ", " : "");
@@ -85,15 +80,15 @@ as_json(Text *t, const Graph *g, const FuseNotes *n, bool nests)
     text_printf(
         t,
         "],\n \"joining\": {\"candidates\": %u, \"pay\": %u, \"rivals\": %u, \"circles\": %u, "
-        "\"taken\": %u, \"unlisted\": %u, \"gain\": %.9g, \"bound\": %.9g, \"exact\": %s}",
+        "\"taken\": %u, \"gain\": %.9g, \"bound\": %.9g, \"exact\": %s}",
         merging->candidates, merging->pay, merging->rivals, merging->cycles, merging->taken,
-        merging->unlisted, merging->seconds, merging->bound, merging->exact ? "true" : "false");
+        merging->seconds, merging->bound, merging->exact ? "true" : "false");
     text_add(t, ",\n \"ports\": [");
     for (uint32_t i = 0; i < n->port.n; i++) {
         const FusePortNote *e = &n->port.at[i];
-        text_printf(t, "%s\n  {\"kernel\": %u, \"way\": \"%s\", \"bytes\": %.0f, \"value\": ",
-                    i ? "," : "", e->kernel, e->in ? "in" : "out", e->bytes);
-        text_json(t, g->value.at[e->value].name);
+        text_printf(t, "%s\n  {\"kernel\": %u, \"way\": \"%s\", \"bytes\": %.0f", i ? "," : "",
+                    e->kernel, e->in ? "in" : "out", e->bytes);
+        text_member(t, ", ", "value", g->value.at[e->value].name);
         text_add(t, "}");
     }
     text_add(t, "],\n \"apart\": [");
@@ -101,12 +96,11 @@ as_json(Text *t, const Graph *g, const FuseNotes *n, bool nests)
         const FusePairNote *e = &n->pair.at[i];
         text_printf(t,
                     "%s\n  {\"from\": %u, \"to\": %u, \"bytes\": %.0f, \"reason\": \"%s\", "
-                    "\"together\": %.9g, \"separate\": %.9g, \"value\": ",
+                    "\"together\": %.9g, \"separate\": %.9g",
                     i ? "," : "", e->from, e->to, e->bytes, separate_name[e->reason], e->merged,
                     e->separate);
-        text_json(t, e->name);
-        text_add(t, ", \"text\": ");
-        text_json(t, e->text);
+        text_member(t, ", ", "value", e->name);
+        text_member(t, ", ", "text", e->text);
         text_add(t, "}");
     }
     text_add(t, "]");
@@ -158,8 +152,8 @@ bool
 explain_answered(Job *j)
 {
     return !j->o->why || j->answered ||
-           diag_error(
-               &j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+           model_error(
+               j, DIAG_USAGE,
                "--why %s: give two nodes, A,B, by the names of operators or of their values; "
                "none here are called so (or they are of different graphs)",
                j->o->why);

@@ -7,10 +7,7 @@
  */
 #include "driver/internal.h"
 
-#include <ctype.h>
 #include <string.h>
-
-static const Loc nowhere;
 
 bool
 formats_how(const char *text, FormatHow *how)
@@ -28,44 +25,16 @@ formats_how(const char *text, FormatHow *how)
 bool
 formats_known(Job *j)
 {
-    static const struct {
-        const char *how, *instead;
-    } removed[] = {
-        { "greedy", "search finds orders that take no longer" },
-        { "chain", "search finds orders that take no longer" },
-        { "nchw", "none is the same" },
-        { "nchwc",
-          "values between kernels have orders of dimensions, no blocks; give search or nhwc" },
-        { "layouts", "values between kernels have orders of dimensions, no blocks; give search" },
-    };
-    const char *text = j->o->formats;
     FormatHow how;
 
-    if (formats_how(text, &how))
-        return true;
-    for (uint32_t i = 0; i < sizeof removed / sizeof *removed; i++)
-        if (!strcmp(text, removed[i].how))
-            return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "--formats %s: removed: %s",
-                              text, removed[i].instead);
-    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere,
+    return formats_how(j->o->formats, &how) ||
+           diag_usage(&j->ctx->diags,
                       "--formats: \"%s\" is not known. Give search (the orders of dimensions of "
                       "least predicted time), nhwc or none",
-                      text);
+                      j->o->formats);
 }
 
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
-
-static void
-list_names(Text *t, const Graph *g, const char *what, const ValueId *value, uint32_t n)
-{
-    enum { MOST = 20 };
-
-    text_printf(t, "%s ", what);
-    for (uint32_t i = 0; i < n && i < MOST; i++)
-        text_printf(t, "%s%s", i ? ", " : "", g->value.at[value[i]].name);
-    if (n > MOST)
-        text_add(t, ", …");
-}
 
 static const Type *
 port_type(const Graph *g, const char *name)
@@ -80,61 +49,56 @@ port_type(const Graph *g, const char *name)
 }
 
 static bool
-bad_order(Job *j, const char *option, const DriverOrder *o, const Type *type)
+bad_order(Job *j, const char *option, const TnOrder *o, const Type *type)
 {
-    bool more = strpbrk(o->order, "+/%") ||
-                (isalpha((unsigned char)*o->order) && strpbrk(o->order, "0123456789"));
-
-    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere,
-                      "%s %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions%s. Give one "
+    return diag_usage(&j->ctx->diags,
+                      "%s %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions. Give one "
                       "such as %s",
                       option, o->value, o->order, o->value, type_str(j->ctx, type), o->order,
-                      type->rank, more ? "; blocks and room around values are removed" : "",
-                      order_examples(type->rank));
+                      type->rank, order_examples(type->rank));
 }
 
 /* Remembers the pins of a text: fusion may inline a pinned value, which must be reported. */
 static void
-keep_wishes(Job *j)
+keep_text_orders(Job *j)
 {
     GraphList all = graph_all(j->graph, j->arena);
 
     for (uint32_t i = 0; i < all.n; i++)
         for (ValueId v = 1; v < all.at[i]->value.n; v++)
             if (all.at[i]->value.at[v].format && !all.at[i]->value.at[v].data)
-                VEC_PUSH(j->arena, &j->wished, all.at[i]->value.at[v].name);
+                VEC_PUSH(j->arena, &j->text_orders, all.at[i]->value.at[v].name);
 }
 
 bool
 formats_ports(Job *j)
 {
-    uint32_t n = j->o->nio_format;
+    uint32_t n = (uint32_t)j->o->nio_format;
     PortOrder *port = NEW_ARRAY(j->arena, PortOrder, n + 1);
 
     for (uint32_t i = 0; i < n; i++) {
-        const DriverOrder *o = &j->o->io_format[i];
+        const TnOrder *o = &j->o->io_format[i];
         const Type *type = port_type(j->graph, o->value);
         uint8_t *order = NEW_ARRAY(j->arena, uint8_t, TN_MAX_RANK);
-        if (!type) {
-            Text names = { .arena = j->arena };
-            list_names(&names, j->graph, "its inputs are", j->graph->input.at, j->graph->input.n);
-            list_names(&names, j->graph, ", its outputs", j->graph->output.at, j->graph->output.n);
-            return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere,
-                              "--io-format %s=%s: the model has no input or output %s; %s",
-                              o->value, o->order, o->value, text_str(&names));
-        }
+        if (!type)
+            return diag_usage(&j->ctx->diags,
+                              "--io-format %s=%s: the model has no input or output %s; its inputs "
+                              "are %s, its outputs %s",
+                              o->value, o->order, o->value,
+                              value_names(j, j->graph->input.at, j->graph->input.n),
+                              value_names(j, j->graph->output.at, j->graph->output.n));
         if (!order_read(o->order, type->rank, order))
             return bad_order(j, "--io-format", o, type);
-        port[i] = (PortOrder){ o->value, order };
+        port[i] = (PortOrder){ sym(j->ctx, o->value), order };
     }
-    keep_wishes(j);
+    keep_text_orders(j);
     return !n || (j->graph = rewrite_io_layout(j->graph, n, port)) != NULL;
 }
 
 const char *
 formats_port(const Job *j, Sym name)
 {
-    for (uint32_t i = 0; i < j->o->nio_format; i++)
+    for (int32_t i = 0; i < j->o->nio_format; i++)
         if (!strcmp(j->o->io_format[i].value, name))
             return j->o->io_format[i].order;
     return NULL;
@@ -176,8 +140,8 @@ some_values(Job *j, const GraphList *all)
 static bool
 not_in_memory(Job *j, const GraphList *all, const char *what)
 {
-    return diag_error(
-        &j->ctx->diags, DIAG_USAGE, nowhere,
+    return diag_usage(
+        &j->ctx->diags,
         "%s: no value of that name is in memory; what is computed inside of a kernel has no place "
         "(--fuse none gives it one). Kernels make %s",
         what, some_values(j, all));
@@ -186,8 +150,8 @@ not_in_memory(Job *j, const GraphList *all, const char *what)
 static bool
 read_pins(Job *j, const GraphList *all, FormatPin *pin)
 {
-    for (uint32_t i = 0; i < j->o->nformat; i++) {
-        const DriverOrder *o = &j->o->format[i];
+    for (int32_t i = 0; i < j->o->nformat; i++) {
+        const TnOrder *o = &j->o->format[i];
         const Value *v = find_value(all, o->value);
         uint8_t *order = NEW_ARRAY(j->arena, uint8_t, TN_MAX_RANK);
         if (!v)
@@ -195,13 +159,13 @@ read_pins(Job *j, const GraphList *all, FormatPin *pin)
                                  arena_printf(j->arena, "--format %s=%s", o->value, o->order));
         if (!order_read(o->order, v->type->rank, order))
             return bad_order(j, "--format", o, v->type);
-        pin[i] = (FormatPin){ o->value, order };
+        pin[i] = (FormatPin){ sym(j->ctx, o->value), order };
     }
-    for (uint32_t i = 0; i < j->wished.n; i++)
-        if (!find_value(all, j->wished.at[i]))
-            return not_in_memory(
-                j, all,
-                arena_printf(j->arena, "%s: %%%s … as an order", j->model_path, j->wished.at[i]));
+    for (uint32_t i = 0; i < j->text_orders.n; i++)
+        if (!find_value(all, j->text_orders.at[i]))
+            return not_in_memory(j, all,
+                                 arena_printf(j->arena, "%s: %%%s … as an order", j->model_path,
+                                              j->text_orders.at[i]));
     return true;
 }
 
@@ -217,7 +181,7 @@ price(void *user, NodeId n, const Kernel *k)
     Job *j = a->prices->j;
     const void **data = n ? graph_inputs_data(a->g, j->arena, &a->g->node.at[n])
                           : NEW_ARRAY(j->arena, const void *, k->nin);
-    return j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->prices, k, data);
+    return j->o->plain_schedule ? 0 : domains_seconds(a->prices, k, data);
 }
 
 static void
@@ -244,7 +208,7 @@ formats_between(Job *j)
     Prices prices = choose_prices(j);
     const FormatMeasured *measured = NULL;
 
-    if (j->o->schedule != SCHEDULE_PLAIN)
+    if (!j->o->plain_schedule)
         formats_how(j->o->formats, &how);
     if (!read_pins(j, &all, pin))
         return false;
@@ -254,7 +218,7 @@ formats_between(Job *j)
     domains_begin(&prices);
     for (uint32_t i = 0; i < all.n; i++) {
         FormatRequest request = { how,
-                                  j->o->nformat,
+                                  (uint32_t)j->o->nformat,
                                   pin,
                                   { price, begin, again, &(PriceQuery){ &prices, all.at[i] } },
                                   j->o->explain_formats ? &explain : NULL,
@@ -290,7 +254,7 @@ formats_concats(Job *j)
     Prices prices = choose_prices(j);
 
     /* values stored within each other live longer than the bound knows */
-    if (j->o->schedule == SCHEDULE_PLAIN || j->o->max_arena_bytes)
+    if (j->o->plain_schedule || j->o->max_arena_bytes)
         return;
     text_add(&remarks, j->remarks ? j->remarks : "");
     for (uint32_t i = 0; i < all.n; i++) {

@@ -17,18 +17,12 @@ fusion_mode(const char *text, FuseMode *mode)
 bool
 fusion_known(Job *j)
 {
-    const char *how = j->o->fuse;
-    bool script = !strcmp(how, "tvm") || !strcmp(how, "dnnf");
     FuseMode mode;
 
-    if (fusion_mode(how, &mode))
-        return true;
-    if (script || !strcmp(how, "greedy"))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--fuse %s: removed. %s", how,
-                          script ? "bench/rivals.py writes the plan of this rule for --fuse-plan"
-                                 : "Give dp, the cheapest partition, or a plan by --fuse-plan");
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                      "--fuse: \"%s\" is not known. Give dp (the cheapest partition) or none", how);
+    return fusion_mode(j->o->fuse, &mode) ||
+           diag_usage(&j->ctx->diags,
+                      "--fuse: \"%s\" is not known. Give dp (the cheapest partition) or none",
+                      j->o->fuse);
 }
 
 /* Adds the reason for each node's place to the dump of the fused graph. */
@@ -87,13 +81,13 @@ is_granted(Job *j, const Graph *g, const FusePlan *p, const FuseRequest *w)
 {
     if (!w->first)
         return true;
-    j->wishing = true;
+    j->paired = true;
     return fuse_granted(g, p, w) == YES ||
-           diag_error(
-               &j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--must-fuse %s: %s%s",
-               j->o->must_fuse, fuse_why(g, j->arena, &j->machine, p, w->first, w->second),
-               strcmp(j->o->fuse, "dp") ? "; --fuse dp looks for a plan that has them together"
-                                        : "");
+           model_error(j, DIAG_USAGE, "--must-fuse %s: %s%s", j->o->must_fuse,
+                       fuse_why(g, j->arena, &j->machine, p, w->first, w->second),
+                       strcmp(j->o->fuse, "dp")
+                           ? "; --fuse dp looks for a plan that has them together"
+                           : "");
 }
 
 /* The text of --fuse-plan, parsed up to the graph that is planned next; NULL: reported. */
@@ -145,13 +139,12 @@ make_plan(Job *j, const Graph *g, const FuseRequest *request, FuseCertificate *k
 
     fusion_mode(j->o->fuse, &mode);
     FusePlan p = fuse_plan(g, j->arena, &j->machine, mode, request, known);
-    if (mode == FUSE_DP && j->o->schedule != SCHEDULE_PLAIN) {
+    if (mode == FUSE_DP && !j->o->plain_schedule) {
         Prices prices = choose_prices(j);
         domains_begin(&prices);
         choose_note(&prices);
         p = fuse_merge(g, j->arena, &p, request,
-                       &(FusePrice){ choose_price_in_turn, ask_again, &prices, KERNEL_SECONDS,
-                                     schedule_part_saving(&j->machine) },
+                       &(FusePrice){ choose_price_in_turn, ask_again, &prices, KERNEL_SECONDS },
                        &known->merging);
     }
     return p;
@@ -216,15 +209,15 @@ bool
 fusion_named(Job *j)
 {
     if (j->o->keep && !j->keeping)
-        return diag_error(
-            &j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+        return model_error(
+            j, DIAG_USAGE,
             "--keep %s: no node makes a value of that name; --dump=normalise shows their names",
             j->o->keep);
-    if (j->o->must_fuse && !j->wishing)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "--must-fuse %s: give two nodes of one graph, A,B, by the names of "
-                          "operators or of their values",
-                          j->o->must_fuse);
+    if (j->o->must_fuse && !j->paired)
+        return model_error(j, DIAG_USAGE,
+                           "--must-fuse %s: give two nodes of one graph, A,B, by the names of "
+                           "operators or of their values",
+                           j->o->must_fuse);
     if (j->fuse_plan && !parse_end(j->fuse_plan))
         return parse_error(j->fuse_plan,
                            "the model has no more graphs with nests, and the plan goes on");

@@ -35,7 +35,7 @@ list_values(Job *j, Text *t, const char *title, const ValueId *value, uint32_t n
     for (uint32_t i = 0; i < n; i++) {
         const Value *v = &j->graph->value.at[value[i]];
         text_printf(t, " *     %u  ", i);
-        source_comment(t, v->name);
+        text_comment(t, v->name);
         text_add(t, "  ");
         type_print(t, v->type);
         text_add(t, "\n");
@@ -49,7 +49,7 @@ header_write(Job *j, Text *t, const char *weights_name)
 
     text_printf(t, "/* %s.h: the model in %s, compiled by tenon " TN_VERSION " from ", name,
                 path_name(j->out_path));
-    source_comment(t, path_name(j->model_path));
+    text_comment(t, path_name(j->model_path));
     text_add(t, ".\n");
     list_values(j, t, "inputs", j->graph->input.at, j->graph->input.n);
     list_values(j, t, "outputs", j->graph->output.at, j->graph->output.n);
@@ -62,12 +62,7 @@ header_write(Job *j, Text *t, const char *weights_name)
         " * unless TnHost says otherwise, and allocates nothing%s.\n",
         prefix_of(j),
         j->plan->plan.n > 1 || j->plan->plan.at[0]->nblock ? " but what it asks TnMemory for" : "");
-    if (weights_name)
-        text_printf(t,
-                    " *\n * The weights are in %s, %lld bytes: read or map that file, aligned to "
-                    "64 bytes, and give its\n"
-                    " * address as TnFrame.weights.\n",
-                    weights_name, (long long)j->plan->weights_bytes);
+    source_weights(j, t, weights_name);
     text_printf(t, " */\n#ifndef %s\n#define %s\n\n%s\n", guard, guard, emit_c_abi());
     if (j->o->prefix)
         text_printf(
@@ -160,13 +155,13 @@ print_dims(Job *j, Text *t, uint32_t i, const Value *v)
     for (uint32_t d = 0; d < v->type->rank; d++) {
         int64_t size;
         if (!expr_eval(v->type->dim[d], small_size, j, &size))
-            return diag_error(&j->ctx->diags, DIAG_UNSUPPORTED, (Loc){ .file = j->model_path },
-                              "--main: there is no example of sizes for input %s; leave --main out",
-                              v->name);
+            return model_error(
+                j, DIAG_UNSUPPORTED,
+                "--main: there is no example of sizes for input %s; leave --main out", v->name);
         text_printf(t, "%s%lld", d ? ", " : " ", (long long)size);
     }
     text_printf(t, "%s };    /* ", v->type->rank ? "" : " 0");
-    source_comment(t, v->name);
+    text_comment(t, v->name);
     text_add(t, ": ");
     type_print(t, v->type);
     text_add(t, open ? "; what is open is small here */\n" : " */\n");

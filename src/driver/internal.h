@@ -39,10 +39,21 @@ typedef struct {
     const char *host; /* the host program */
 } Sources;
 
+/* The options of a call with their defaults, and as import and build want them. (options.c) */
+typedef struct {
+    TnCompileOptions o;
+    ImportOptions import;
+    BuildOptions build;
+    /* matrix multiplications by the system's CBLAS: "blas" if that is faster, "blas=always"; NULL:
+     * none */
+    const char *blas;
+} Settings;
+
 typedef struct {
     Ctx *ctx;
     Arena *arena;
-    const DriverOptions *o;
+    const Settings *set;
+    const TnCompileOptions *o; /* of the settings */
     const char *model_path, *out_path;
     Bytes file;  /* the model, memory-mapped */
     Writer *out; /* NULL: no output */
@@ -60,7 +71,7 @@ typedef struct {
     FormatDomains domains; /* convolutions that may use the Winograd domain (winograd.c) */
     /* [graph->state.n]: the layout of a state (states.c); NULL: before that stage */
     const uint8_t **state_order;
-    VEC(Sym) wished; /* values whose layout a text gives (formats.c) */
+    VEC(Sym) text_orders; /* values whose layout a text gives (formats.c) */
     /* of each constant (Value), from the stage format on: contents, type, format */
     Map constant_hash;
     uint64_t weights_hash;
@@ -72,13 +83,20 @@ typedef struct {
     /* … and values with another layout than the model's, one per line; NULL: unknown */
     const char *orders;
     /* the names in --why, --keep, --must-fuse occur in some graph */
-    bool answered, keeping, wishing;
+    bool answered, keeping, paired;
     /* the text of --fuse-plan, parsed up to the next graph; NULL: none, or not begun */
     Parse *fuse_plan;
     uint32_t merges; /* in the graphs fused so far (--fuse-bisect) */
 } Job;
 
 /* ---- pipeline.c ---- */
+
+/* diag_error and diag_note at the model's path */
+bool model_error(const Job *j, DiagClass class, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void model_note(const Job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* for a message: "a, b, …"; "none" */
+const char *value_names(const Job *j, const ValueId *value, uint32_t n);
 
 typedef enum { SHOWS_GRAPH, SHOWS_PLAN, SHOWS_SOURCE, SHOWS_REPORT } Shows;
 typedef struct {
@@ -172,9 +190,9 @@ bool source_functions(Job *j, Text *t); /* all functions, with comments for a re
 /* Everything in one file that people can read and ship. weights_name: the file beside it, or NULL
  * if embedded. */
 bool source_single_file(Job *j, Text *t, const char *weights_name);
-/* Text of the model inside of a C comment: escaped so that it neither ends the comment nor starts a
- * line. */
-void source_comment(Text *t, const char *s);
+
+/* in a comment: how to read the file of the weights, if there is one */
+void source_weights(const Job *j, Text *t, const char *weights_name);
 
 /* ---- header.c: files that users of C source need ---- */
 
@@ -201,7 +219,8 @@ bool segment_append(Job *j, Bytes linked, uint64_t head_bytes, uint64_t bytes, B
 
 /* ---- options.c: the environment, which only this file reads ---- */
 
-DriverOptions options_resolve(Arena *a, const DriverOptions *o);
+/* false, reported: an option has no possible value */
+bool options_resolve(Ctx *c, Arena *a, const TnCompileOptions *given, Settings *out);
 
 /* ---- formats.c: layouts ---- */
 

@@ -28,16 +28,15 @@ typedef struct {
 /* ---- options --------------------------------------------------------------------------------- */
 
 static bool
-wanted(const Job *j, bool *always)
+is_always(const Job *j)
 {
-    *always = j->o->blas && !strcmp(j->o->blas, "blas=always");
-    return j->o->blas != NULL;
+    return j->set->blas && !strcmp(j->set->blas, "blas=always");
 }
 
 static bool
 find_blas(Job *j, const char **flag)
 {
-    return build_blas(j->arena, &j->ctx->diags, &j->o->build, flag) &&
+    return build_blas(j->arena, &j->ctx->diags, &j->set->build, flag) &&
            (*flag || diag_error(&j->ctx->diags, DIAG_TOOLCHAIN, (Loc){ 0 },
                                 "--library blas: the C compiler finds no CBLAS; -lopenblas, "
                                 "-lcblas and -lblas were tried. Install "
@@ -48,16 +47,16 @@ find_blas(Job *j, const char **flag)
 bool
 library_check(Job *j)
 {
-    bool always;
+    bool always = is_always(j);
     const char *flag;
 
-    if (!wanted(j, &always))
+    if (!j->set->blas)
         return true;
-    if (!always && strcmp(j->o->blas, "blas"))
-        return diag_error(
-            &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+    if (!always && strcmp(j->set->blas, "blas"))
+        return diag_usage(
+            &j->ctx->diags,
             "--library %s: blas (where it takes less) and blas=always are possible, or a file",
-            j->o->blas);
+            j->set->blas);
     if (!always && !(j->machine.blas_f32_per_second > 0 && j->machine.blas_layout_per_second > 0))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->o->machine },
                           "--library blas: nothing is known of how fast the library is on this "
@@ -258,9 +257,9 @@ products(void *user, const Graph *from)
 bool
 library_products(Job *j)
 {
-    LibraryProducts l = { .j = j, .remarks = { .arena = j->arena } };
+    LibraryProducts l = { .j = j, .remarks = { .arena = j->arena }, .always = is_always(j) };
 
-    if (!wanted(j, &l.always))
+    if (!j->set->blas)
         return true;
     l.prices = choose_prices(j);
     Graph *g = graph_map(j->graph, products, &l);

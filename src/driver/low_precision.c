@@ -36,13 +36,6 @@ static const struct {
 } format[] = { { "bf16", DT_BF16 }, { "f16", DT_F16 }, { "int8", DT_I8 }, { "int4", DT_I4 } };
 
 static bool
-refuse(Job *j, const char *why)
-{
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                      "--weights %s: %s", j->o->weights, why);
-}
-
-static bool
 is_word(const char *word, const char *text, size_t n)
 {
     return n == strlen(word) && !memcmp(text, word, n);
@@ -61,16 +54,16 @@ read_option(NarrowOptions *w, const char *text, size_t n)
         return true;
     }
     if (strncmp(text, "group=", 6))
-        return refuse(j, arena_printf(j->arena,
-                                      "behind the comma group=N, activations=int8 and "
-                                      "activations=f32 are possible, not %.*s",
-                                      (int)n, text));
+        return model_error(j, DIAG_USAGE,
+                           "--weights %s: behind the comma group=N, activations=int8 and "
+                           "activations=f32 are possible, not %.*s",
+                           j->o->weights, (int)n, text);
     group = strtoll(text + 6, &end, 10);
     if (end != text + n || group < LEAST_GROUP || group > MOST_GROUP)
-        return refuse(j, arena_printf(j->arena,
-                                      "behind the comma group=N is possible, with N from %d to %d "
-                                      "elements that share a scale",
-                                      LEAST_GROUP, MOST_GROUP));
+        return model_error(j, DIAG_USAGE,
+                           "--weights %s: behind the comma group=N is possible, with N from %d to "
+                           "%d elements that share a scale",
+                           j->o->weights, LEAST_GROUP, MOST_GROUP);
     w->how.group = group;
     return true;
 }
@@ -88,13 +81,17 @@ read_how(NarrowOptions *w)
         if (is_word(format[i].name, text, n))
             how->dtype = format[i].dtype;
     if (how->dtype == DT_NONE)
-        return refuse(j, "bf16, f16, int8 and int4 are possible, and ,group=N and "
-                         ",activations=int8 or ,activations=f32 behind the last two");
+        return model_error(j, DIAG_USAGE,
+                           "--weights %s: bf16, f16, int8 and int4 are possible, and ,group=N and "
+                           ",activations=int8 or ,activations=f32 behind the last two",
+                           text);
     how->group = how->dtype == DT_I4 ? INT4_GROUP : 0;
     how->dots = how->dtype == DT_I4;
     if (text[n] && dtype_is_float(how->dtype))
-        return refuse(
-            j, "floats have no scales, so they have no groups, and are multiplied by floats");
+        return model_error(j, DIAG_USAGE,
+                           "--weights %s: floats have no scales, so they have no groups, and are "
+                           "multiplied by floats",
+                           text);
     for (text += n; *text; text += n) {
         n = strcspn(++text, ",");
         if (!read_option(w, text, n))
@@ -169,9 +166,9 @@ weights_low_precision(Job *j)
     NarrowOptions w = { .j = j, .lines = { .arena = j->arena } };
 
     if (j->o->weights_keep && !j->o->weights)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "--weights-keep %s: nothing is narrowed without --weights",
-                          j->o->weights_keep);
+        return model_error(j, DIAG_USAGE,
+                           "--weights-keep %s: nothing is narrowed without --weights",
+                           j->o->weights_keep);
     if (!j->o->weights)
         return true;
     if (!read_how(&w))
@@ -187,10 +184,10 @@ weights_low_precision(Job *j)
         /* a dot product of 4 bytes would take several instructions, more than floats do */
         w.how.dots = false;
         if (w.asked_dots)
-            diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                      "--weights %s: %s has no int8 dot product, so activations stay f32; "
-                      "x86-64-v4-vnni has one",
-                      j->o->weights, j->machine.name);
+            model_note(j,
+                       "--weights %s: %s has no int8 dot product, so activations stay f32; "
+                       "x86-64-v4-vnni has one",
+                       j->o->weights, j->machine.name);
     }
     w.how.keep = is_kept;
     w.how.user = &w;
@@ -200,8 +197,8 @@ weights_low_precision(Job *j)
         return false;
     for (uint32_t i = 0; i < w.keep.n; i++)
         if (!w.keep.at[i].met)
-            return diag_error(
-                &j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+            return model_error(
+                j, DIAG_USAGE,
                 "--weights-keep %s: no product's weight is called so, nor an operator "
                 "that has one; without --weights-keep the weights are listed",
                 w.keep.at[i].text);

@@ -52,7 +52,7 @@ enum {
 typedef struct {
     Ctx *c;
     Arena *a;
-    const DriverOptions *o;
+    const Settings *set;
     Machine *m;
     const Probe *probe;
     Pool *pool;
@@ -178,9 +178,9 @@ measure_library(Measure *p)
     double few = seconds_of(p, "product", FEW, 1), many = seconds_of(p, "product", SIZE, 1);
     double operations = 2 * extent * extent * (SIZE - 2 * FEW),
            rate = many > 2 * few ? operations / (many - 2 * few) : 0;
-    double laid = rate > 0 ? few - 2 * extent * extent * FEW / rate : 0;
-    m->blas_f32_per_second = laid > 0 ? rate : 0;
-    m->blas_layout_per_second = laid > 0 ? bytes / laid : 0;
+    double packing = rate > 0 ? few - 2 * extent * extent * FEW / rate : 0;
+    m->blas_f32_per_second = packing > 0 ? rate : 0;
+    m->blas_layout_per_second = packing > 0 ? bytes / packing : 0;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -415,17 +415,16 @@ close_library(void *what)
 static bool
 load_probes(Measure *p)
 {
-    const DriverOptions *o = p->o;
     const char *flags = arena_printf(p->a, "%s -fvisibility=hidden -w", emit_c_flags());
-    BuildOptions how = o->build;
+    BuildOptions how = p->set->build;
     how.as_said = true;
     if (!build_blas(p->a, &p->c->diags, &how, &how.link))
         return false;
     const char *source = arena_printf(p->a, "%s%s", emit_c_prelude(),
                                       emit_c_probe(p->a, p->m->vector_bytes, how.link != NULL));
     BuildUnit unit = { "the probes of a machine", source, flags, p->m->flags };
-    char *path = arena_printf(p->a, "%s/tenon-probes-XXXXXX",
-                              o->build.temporary ? o->build.temporary : "/tmp");
+    char *path =
+        arena_printf(p->a, "%s/tenon-probes-XXXXXX", how.temporary ? how.temporary : "/tmp");
     uint32_t compiled, cached;
 
     int fd = mkstemp(path);
@@ -452,16 +451,20 @@ load_probes(Measure *p)
 }
 
 bool
-driver_measure(Ctx *c, Arena *arena, const DriverOptions *given, Machine *out)
+driver_measure(Ctx *c, Arena *arena, const TnCompileOptions *given, Machine *out)
 {
-    DriverOptions o = options_resolve(arena, given);
+    const TnCompileOptions *o;
+    Settings set;
     Measure *p = NEW(arena, Measure);
 
-    *p = (Measure){ .c = c, .a = arena, .o = &o, .m = out };
-    if (!machine_find(c, o.target ? o.target : "native", out))
+    if (!options_resolve(c, arena, given, &set))
+        return false;
+    o = &set.o;
+    *p = (Measure){ .c = c, .a = arena, .set = &set, .m = out };
+    if (!machine_find(c, o->target ? o->target : "native", out))
         return false;
     if (!machine_runs_here(out))
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(&c->diags,
                           "this processor cannot run code for %s; measure it where it runs",
                           out->name);
     machine_detect(arena, out);
@@ -475,9 +478,9 @@ driver_measure(Ctx *c, Arena *arena, const DriverOptions *given, Machine *out)
         measure_library(p);
         measure_memory(p);
         measure_runtime(p);
-        if (o.progress)
-            o.progress(o.user, "seconds of measuring", (int64_t)(time_seconds() - start),
-                       (int64_t)LONG);
+        if (o->progress)
+            o->progress(o->user, "seconds of measuring", (int64_t)(time_seconds() - start),
+                        (int64_t)LONG);
     }
     return true;
 }

@@ -9,6 +9,41 @@
 #include <string.h>
 #include <sys/stat.h>
 
+bool
+model_error(const Job *j, DiagClass class, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    diag_verror(&j->ctx->diags, class, (Loc){ .file = j->model_path }, format, args);
+    va_end(args);
+    return false;
+}
+
+void
+model_note(const Job *j, const char *format, ...)
+{
+    va_list args;
+    Text t = { .arena = j->arena };
+
+    va_start(args, format);
+    text_vprintf(&t, format, args);
+    va_end(args);
+    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "%s", text_str(&t));
+}
+
+const char *
+value_names(const Job *j, const ValueId *value, uint32_t n)
+{
+    enum { MOST = 20 };
+    Text t = { .arena = j->arena };
+
+    for (uint32_t i = 0; i < n && i < MOST; i++)
+        text_printf(&t, "%s%s", i ? ", " : "", j->graph->value.at[value[i]].name);
+    text_add(&t, n > MOST ? ", …" : "");
+    return n ? text_str(&t) : "none";
+}
+
 /* ---- the stages ------------------------------------------------------------------------------ */
 
 static bool
@@ -30,7 +65,7 @@ is_library(Bytes file)
 static bool
 parse_text(Job *j)
 {
-    const ImportOptions *o = &j->o->import;
+    const ImportOptions *o = &j->set->import;
     Diags *d = &j->ctx->diags;
     Loc loc = { .file = j->model_path };
 
@@ -51,9 +86,9 @@ static bool
 no_library(Job *j)
 {
     return !is_library(j->file) ||
-           diag_error(&j->ctx->diags, DIAG_MODEL, (Loc){ .file = j->model_path },
-                      "this is a library, compiled already; give the model it was compiled from "
-                      "(.onnx or .tn)");
+           model_error(j, DIAG_MODEL,
+                       "this is a library, compiled already; give the model it was compiled from "
+                       "(.onnx or .tn)");
 }
 
 /* A dump "; unchanged since import" refers to that stage's dump beside it: m.02-fold.tn to
@@ -88,15 +123,15 @@ read_model(Job *j)
     Ctx *c = j->ctx;
 
     c->library = NULL;
-    if (!no_library(j) || (j->o->import.library && !library_open(c, j->o->import.library)))
+    if (!no_library(j) || (j->set->import.library && !library_open(c, j->set->import.library)))
         return false;
     if (import_is_onnx(j->file)) {
-        ImportOptions o = j->o->import;
+        ImportOptions o = j->set->import;
         o.is_state = states_named;
         o.user = j;
         return replace_graph(j, import_onnx(c, j->arena, j->model_path, j->file, &o));
     }
-    if (j->o->import.ndim || j->o->import.nshape)
+    if (j->set->import.ndim || j->set->import.nshape)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
                           "dimensions (--dim, --shape) can be fixed in ONNX models only; in "
                           "Tenon's text write the numbers into the types");
@@ -150,10 +185,11 @@ stage_fold(Job *j)
     if (!map_graph(j, fold))
         return false;
     if (!rewrite_clone(j->graph, MOST_COPIES))
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                  "calls give functions more than %d different sets of constants; the rest share a "
-                  "function, whose weights are then read as inputs",
-                  MOST_COPIES);
+        model_note(
+            j,
+            "calls give functions more than %d different sets of constants; the rest share a "
+            "function, whose weights are then read as inputs",
+            MOST_COPIES);
     return !rewrite_constant_arguments(j->graph) || map_graph(j, fold);
 }
 
@@ -196,13 +232,12 @@ many(Job *j)
         return policy_take(j);
     if (!j->o->many)
         return !j->o->policy ||
-               diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "--policy: only requests that run together have one; add --many");
+               model_error(j, DIAG_USAGE,
+                           "--policy: only requests that run together have one; add --many");
     if (!replace_graph(j, batch_graph(j->graph, &j->single)))
         return false;
     if (j->single)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                  "--many: requests run one by one: %s", j->single);
+        model_note(j, "--many: requests run one by one: %s", j->single);
     return policy_take(j);
 }
 
@@ -240,7 +275,7 @@ normalise(void *user, const Graph *g)
 static bool
 stage_masks(Job *j)
 {
-    return j->ctx->exact || j->o->schedule == SCHEDULE_PLAIN || map_graph(j, normalise_block_masks);
+    return j->ctx->exact || j->o->plain_schedule || map_graph(j, normalise_block_masks);
 }
 
 /* Normalisation after masks are final. */
@@ -290,12 +325,12 @@ stage_fuse(Job *j)
 typedef struct {
     Job *j;
     const Graph *g;
-} Wishes;
+} FormatQuery;
 
 static const Format *const *
 formats_wanted(void *user, NodeId n)
 {
-    const Wishes *w = user;
+    const FormatQuery *w = user;
     return schedule_formats(w->j->ctx, w->j->arena, w->g->node.at[n].kernel);
 }
 
@@ -306,7 +341,7 @@ stage_format(Job *j)
 
     for (uint32_t i = 0; i < all.n; i++)
         if (has_unscheduled(all.at[i]))
-            format_constants(all.at[i], formats_wanted, &(Wishes){ j, all.at[i] });
+            format_constants(all.at[i], formats_wanted, &(FormatQuery){ j, all.at[i] });
     weights_share(j);
     return true;
 }
@@ -342,7 +377,8 @@ schedule_once(Job *j, KnownKernels *known, Kernel *k)
     before.variant = variant;
     map_put(&known->at, hash, known->list.n);
     VEC_PUSH(j->arena, &known->list, ((Scheduled){ before, k }));
-    return schedule_kernel(j->ctx, j->arena, k, &j->machine, j->o->schedule);
+    return schedule_kernel(j->ctx, j->arena, k, &j->machine,
+                           j->o->plain_schedule ? SCHEDULE_PLAIN : SCHEDULE_BEST);
 }
 
 static bool
@@ -395,19 +431,20 @@ check_arena(Job *j)
     text_size(&allowed, j->o->max_arena_bytes);
     if (most < INT64_MAX) {
         text_size(&takes, most);
-        return diag_error(
-            &j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path },
+        return model_error(
+            j, DIAG_LIMIT,
             "values between kernels take %s at once, the arena; it may take %s (--max-arena, "
             "max_arena_bytes). Allow as much, or give smaller sizes with --dim or --shape",
             text_str(&takes), text_str(&allowed));
     }
     text_symbols(&takes, bytes);
-    return diag_error(&j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path },
-                      "what values between kernels take at once, the arena, depends on %s, and has "
-                      "no bound; it may "
-                      "take %s (--max-arena, max_arena_bytes). Fix the size with --dim NAME=SIZE, "
-                      "or bound it with --dim NAME=1..SIZE",
-                      text_str(&takes), text_str(&allowed));
+    return model_error(
+        j, DIAG_LIMIT,
+        "what values between kernels take at once, the arena, depends on %s, and has "
+        "no bound; it may "
+        "take %s (--max-arena, max_arena_bytes). Fix the size with --dim NAME=SIZE, "
+        "or bound it with --dim NAME=1..SIZE",
+        text_str(&takes), text_str(&allowed));
 }
 
 static bool
@@ -482,15 +519,15 @@ stage_build(Job *j)
     X(layout, stage_layout, GRAPH, "an order of dimensions for every value between kernels",       \
       "schedules are of nests that read and write so")                                             \
     X(choose, choose_schedules, GRAPH, "a schedule for every kernel, the cheapest that fits",      \
-      "constants are to lie as schedules read them")                                               \
+      "schedules decide the layouts of constants")                                                 \
     X(format, stage_format, GRAPH, "constants in the order in which they are read",                \
-      "kernels are told how their inputs lie")                                                     \
+      "kernels know the layouts of their inputs")                                                  \
     X(schedule, stage_schedule, GRAPH, "kernels to loop trees: tiles, vectors, threads",           \
       "the tree is what is planned and emitted")                                                   \
     X(plan, stage_plan, PLAN, "memory: live ranges, one arena, weights in order",                  \
       "sizes and accesses are final")                                                              \
     X(emit, stage_emit, SOURCE, "C source of the kernels and the host program",                    \
-      "offsets stand in the host program")                                                         \
+      "the host program contains the offsets")                                                     \
     X(build, stage_build, REPORT, "the C compiler, through the cache; the artefact", "last")
 
 static const Stage pipeline[] = {
@@ -527,9 +564,8 @@ known_stage(Job *j, const char *option, const char *name)
             return true;
         text_printf(&names, "%s%s", i ? ", " : "", pipeline[i].name);
     }
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                      "%s: there is no stage \"%s\". The stages are %s", option, name,
-                      text_str(&names));
+    return diag_usage(&j->ctx->diags, "%s: there is no stage \"%s\". The stages are %s", option,
+                      name, text_str(&names));
 }
 
 /* A C identifier that is not reserved for the compiler. */
@@ -546,19 +582,18 @@ is_identifier(const char *s)
 static bool
 check_options(Job *j)
 {
-    const DriverOptions *o = j->o;
+    const TnCompileOptions *o = j->o;
 
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(&j->ctx->diags,
                           "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
     if (!formats_known(j) || !fusion_known(j))
         return false;
     if ((o->prefix || o->example) && strcmp(o->emit, "c"))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                          "%s belongs to C source: give --emit c too",
+        return diag_usage(&j->ctx->diags, "%s belongs to C source: give --emit c too",
                           o->prefix ? "--prefix" : "--main");
     if (o->prefix && !is_identifier(o->prefix))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+        return diag_usage(&j->ctx->diags,
                           "--prefix %s: letters, digits and _ are possible, a letter first",
                           o->prefix);
     return known_stage(j, "--dump", o->dump) && known_stage(j, "--stop-after", o->stop_after) &&
@@ -571,8 +606,7 @@ verify_after(Job *j, const Stage *s)
 {
     if (graph_verify(j->graph))
         return true;
-    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-              "found after stage %s; --dump=all shows the graph before and after it", s->name);
+    model_note(j, "found after stage %s; --dump=all shows the graph before and after it", s->name);
     return false;
 }
 
@@ -674,17 +708,21 @@ open_files(Job *j)
 
 bool
 driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_path,
-               const DriverOptions *given, DriverReport *report)
+               const TnCompileOptions *given, DriverReport *report)
 {
-    DriverOptions o = options_resolve(arena, given);
+    Settings set;
+    const TnCompileOptions *o = &set.o;
     Job *j = NEW(arena, Job);
     StageTimes times = { .text.arena = arena };
     double start = time_seconds();
 
     *report = (DriverReport){ 0 };
+    if (!options_resolve(c, arena, given, &set))
+        return false;
     *j = (Job){ .ctx = c,
                 .arena = arena,
-                .o = &o,
+                .set = &set,
+                .o = o,
                 .model_path = model_path,
                 .out_path = out_path,
                 .report = report,
@@ -693,31 +731,32 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
     if (!check_options(j) || !open_files(j))
         return false;
     j->explained.arena = arena;
-    if (o.time && o.print)
+    if (o->time && o->print)
         expr_watch(c);
-    if (o.page && !o.explain)
+    if (o->page && !o->explain)
         j->page = page_new(c, arena, path_name(model_path));
-    if (j->page && o.page_profile && !page_profile(j->page, o.page_profile))
+    if (j->page && o->page_profile && !page_profile(j->page, o->page_profile))
         return false;
     Dump *dump = dump_new(j);
     if (!dump || !run_stages(j, dump, &times))
         return false;
     report->seconds = time_seconds() - start;
-    if (o.time && o.print) {
+    if (o->time && o->print) {
         text_printf(&times.text, "%-10s %8.3f s\n", "all", report->seconds);
         tell_open(j, &times);
-        o.print(o.user, text_str(&times.text));
+        o->print(o->user, text_str(&times.text));
     }
     return true;
 }
 
 Graph *
-driver_load(Ctx *c, Arena *arena, const char *model_path, const DriverOptions *given)
+driver_load(Ctx *c, Arena *arena, const char *model_path, const TnCompileOptions *given)
 {
-    DriverOptions o = options_resolve(arena, given);
-    Job j = { .ctx = c, .arena = arena, .o = &o, .model_path = model_path };
+    Settings set;
+    Job j = { .ctx = c, .arena = arena, .set = &set, .o = &set.o, .model_path = model_path };
 
-    if (!file_map(arena, &c->diags, model_path, &j.file) || !stage_import(&j))
+    if (!options_resolve(c, arena, given, &set) ||
+        !file_map(arena, &c->diags, model_path, &j.file) || !stage_import(&j))
         return NULL;
     return graph_verify(j.graph) ? j.graph : NULL;
 }

@@ -1,134 +1,89 @@
 /* profile: measured kernel times from `tenon bench --profile --json FILE`, keyed by the nodes that
  * a kernel computes.
  *
- *   { …, "each": [ {"ms": 0.449364, "origin": "Conv \"a\" + Relu \"b\""}, … ] }
+ *   { …, "threads": 2, …, "each": [ {"ms": 0.449364, "origin": "Conv \"a\" + Relu \"b\""}, … ] }
  *
- * Any JSON is scanned with a count of open brackets; only these members are read.
+ * Only these members are read. They are found by their names in quotes, which no string holds:
+ * quotes in strings are escaped.
  */
 #include "driver/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    Job *j;
-    const char *at, *end;
-    FormatMeasured *out;
-    uint32_t open; /* depth of brackets of both kinds */
-    bool each;     /* inside of that list */
-    double ms;     /* of the current object; negative: not read yet */
-    Sym origin;
-    uint32_t n; /* of kernels */
-} ProfileReader;
+#define BLANKS " \t\r\n"
 
-/* The contents of a string whose opening quote has been read; NULL: it does not end. */
+/* The value of the next member of this name, in quotes; NULL: there is none. */
 static const char *
-read_string(ProfileReader *r)
+member(const char *at, const char *name)
 {
-    Text t = { .arena = r->j->arena };
-
-    for (; r->at < r->end && *r->at != '"'; r->at++) {
-        if (*r->at == '\\' && r->end - r->at > 5 && r->at[1] == 'u') {
-            /* only control characters are escaped so */
-            text_printf(&t, "%c", (int)strtol((const char[]){ r->at[4], r->at[5], 0 }, NULL, 16));
-            r->at += 5;
-        } else {
-            r->at += *r->at == '\\' && r->end - r->at > 1;
-            text_bytes(&t, r->at, 1);
-        }
+    while (at && (at = strstr(at, name))) {
+        at += strlen(name);
+        at += strspn(at, BLANKS);
+        if (*at == ':')
+            return at + 1 + strspn(at + 1, BLANKS);
     }
-    if (r->at == r->end)
-        return NULL;
-    r->at++;
-    return text_str(&t);
+    return NULL;
 }
 
-static double
-read_number(ProfileReader *r)
+/* The contents of a string, read from its opening quote on; NULL: it is none, or does not end. */
+static const char *
+read_string(Arena *a, const char *at)
 {
-    char digits[32] = "";
-    size_t n = 0;
+    Text t = { .arena = a };
 
-    for (; r->at < r->end && strchr("+-.0123456789eE \t\r\n", *r->at) && n + 1 < sizeof digits;
-         r->at++)
-        digits[n++] = *r->at;
-    return strtod(digits, NULL);
+    if (!at || *at++ != '"')
+        return NULL;
+    for (; *at && *at != '"'; at++) {
+        if (!strncmp(at, "\\u", 2) && strlen(at) > 5) {
+            /* only control characters are escaped so */
+            text_printf(&t, "%c", (int)strtol((const char[]){ at[4], at[5], 0 }, NULL, 16));
+            at += 5;
+        } else {
+            at += *at == '\\' && at[1];
+            text_bytes(&t, at, 1);
+        }
+    }
+    return *at ? text_str(&t) : NULL;
 }
 
 static void
-add_kernel(ProfileReader *r)
+add_seconds(Arena *a, FormatMeasured *out, Sym origin, double seconds)
 {
     uint64_t at;
 
-    if (!r->origin || r->ms < 0)
-        return;
-    if (!map_get(&r->out->seconds, MAP_PTR(r->origin), &at)) {
-        at = MAP_PTR(NEW(r->j->arena, double));
-        map_put(&r->out->seconds, MAP_PTR(r->origin), at);
+    if (!map_get(&out->seconds, MAP_PTR(origin), &at)) {
+        at = MAP_PTR(NEW(a, double));
+        map_put(&out->seconds, MAP_PTR(origin), at);
     }
-    *(double *)(uintptr_t)at += 1e-3 * r->ms;
-    r->n++;
-}
-
-/* After a name and its colon. */
-static void
-read_member(ProfileReader *r, const char *name, int *threads)
-{
-    while (r->at < r->end && strchr(" \t\r\n", *r->at))
-        r->at++;
-    if (r->open == 1 && !strcmp(name, "threads"))
-        *threads = (int)read_number(r);
-    else if (r->open == 1 && !strcmp(name, "each"))
-        r->each = true;
-    else if (r->each && r->open == 3 && !strcmp(name, "ms"))
-        r->ms = read_number(r);
-    else if (r->each && r->open == 3 && !strcmp(name, "origin") && r->at < r->end &&
-             *r->at == '"') {
-        r->at++;
-        const char *origin = read_string(r);
-        r->origin = origin ? sym(r->j->ctx, origin) : NULL;
-    }
+    *(double *)(uintptr_t)at += seconds;
 }
 
 FormatMeasured *
 profile_read(Job *j, const char *path)
 {
-    ProfileReader r = { .j = j, .out = NEW(j->arena, FormatMeasured), .ms = -1 };
+    FormatMeasured *out = NEW(j->arena, FormatMeasured);
+    uint32_t n = 0;
     Bytes file;
-    int threads = 0;
 
     if (!file_map(j->arena, &j->ctx->diags, path, &file))
         return NULL;
-    r.out->seconds.arena = j->arena;
-    r.at = (const char *)file.data;
-    r.end = r.at + file.bytes;
-    while (r.at < r.end) {
-        char c = *r.at++;
-        if (c == '{' || c == '[') {
-            r.open++;
-            r.ms = -1;
-            r.origin = NULL;
-        } else if (c == '}' || c == ']') {
-            if (r.each && r.open == 3)
-                add_kernel(&r);
-            r.open -= r.open > 0;
-            r.each &= r.open > 1;
-        } else if (c == '"') {
-            const char *name = read_string(&r);
-            while (r.at < r.end && strchr(" \t\r\n", *r.at))
-                r.at++;
-            if (name && r.at < r.end && *r.at == ':') {
-                r.at++;
-                read_member(&r, name, &threads);
-            }
-        }
+    out->seconds.arena = j->arena;
+    const char *text = arena_printf(j->arena, "%.*s", (int)file.bytes, (const char *)file.data);
+    const char *threads = member(text, "\"threads\"");
+    for (const char *ms = member(text, "\"each\""); (ms = member(ms, "\"ms\"")); n++) {
+        const char *origin = read_string(j->arena, member(ms, "\"origin\""));
+        if (!origin)
+            break;
+        add_seconds(j->arena, out, sym(j->ctx, origin), 1e-3 * atof(ms));
     }
-    if (!r.n)
+    if (!n)
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = path },
                           "this holds no times of kernels; `tenon bench MODEL --profile --json "
                           "FILE` writes them"),
                NULL;
-    r.out->how = arena_printf(j->arena, "on %d thread%s (%s)", threads, threads == 1 ? "" : "s",
-                              path_name(path));
-    return r.out;
+    int count = threads ? atoi(threads) : 0;
+    out->how = arena_printf(j->arena, "on %d thread%s (%s)", count, count == 1 ? "" : "s",
+                            path_name(path));
+    return out;
 }

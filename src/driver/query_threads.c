@@ -44,7 +44,7 @@ answer_one(void *user, uint32_t thread, uint32_t i)
 uint32_t
 driver_threads(const Job *j)
 {
-    return (uint32_t)(j->o->build.jobs > 0 ? j->o->build.jobs : cpu_count());
+    return (uint32_t)(j->set->build.jobs > 0 ? j->set->build.jobs : cpu_count());
 }
 
 bool

@@ -7,13 +7,6 @@
 
 #include <string.h>
 
-static bool
-refuse(Job *j, const char *why)
-{
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--ragged %s: %s",
-                      j->o->ragged, why);
-}
-
 static ValueId
 mask_named(Job *j)
 {
@@ -27,10 +20,10 @@ mask_named(Job *j)
         if (v->type->rank == 2)
             text_printf(&names, "%s%s", names.n ? ", " : "", v->name);
     }
-    refuse(j,
-           arena_printf(j->arena,
-                        "no input of the model is named so; those of a batch and a length are %s",
-                        names.n ? text_str(&names) : "none"));
+    model_error(j, DIAG_USAGE,
+                "--ragged %s: no input of the model is named so; those of a batch and a length "
+                "are %s",
+                j->o->ragged, names.n ? text_str(&names) : "none");
     return 0;
 }
 
@@ -44,15 +37,15 @@ tell(Job *j, const RaggedReport *r)
         text_printf(&t, "%s%s", i ? "; " : "", r->why[i]);
     /* No note if all is packed as it should be: most nests of an encoder are. */
     if (!r->nwhy && 4 * r->packed < r->nodes)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                  "--ragged %s: %u of %u nests are computed for tokens alone; the others go over "
-                  "other sizes than those of this mask",
-                  j->o->ragged, r->packed, r->nodes);
+        model_note(j,
+                   "--ragged %s: %u of %u nests are computed for tokens alone; the others go over "
+                   "other sizes than those of this mask",
+                   j->o->ragged, r->packed, r->nodes);
     if (r->nwhy)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                  "--ragged %s: %u of %u nests are computed for tokens alone. Padding is computed "
-                  "for what %s%s",
-                  j->o->ragged, r->packed, r->nodes, text_str(&t), r->nwhy > MOST ? "; …" : "");
+        model_note(j,
+                   "--ragged %s: %u of %u nests are computed for tokens alone. Padding is computed "
+                   "for what %s%s",
+                   j->o->ragged, r->packed, r->nodes, text_str(&t), r->nwhy > MOST ? "; …" : "");
 }
 
 /* Options that exclude packed inputs and outputs. */
@@ -64,8 +57,8 @@ may_pack(Job *j)
                        : j->graph->state.n ? "--state: what is kept between runs is of other tokens"
                                            : NULL;
 
-    return !what || diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                               "--packed goes without %s; leave one of them out", what);
+    return !what ||
+           model_error(j, DIAG_USAGE, "--packed goes without %s; leave one of them out", what);
 }
 
 bool
@@ -78,28 +71,33 @@ ragged_pack(Job *j)
 
     j->padded = NULL;
     if (!j->o->ragged && j->o->packed)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "--packed is of a batch's tokens: name its mask with --ragged");
+        return model_error(j, DIAG_USAGE,
+                           "--packed is of a batch's tokens: name its mask with --ragged");
     if (!j->o->ragged)
         return true;
     if (j->ctx->exact)
-        return refuse(j, "with --exact nothing behind a mask is left out");
+        return model_error(j, DIAG_USAGE,
+                           "--ragged %s: with --exact nothing behind a mask is left out",
+                           j->o->ragged);
     if (j->o->many && !j->o->packed)
-        return refuse(j, "--many makes a batch of requests itself: leave one of the two out");
+        return model_error(
+            j, DIAG_USAGE,
+            "--ragged %s: --many makes a batch of requests itself: leave one of the two out",
+            j->o->ragged);
     ValueId mask = mask_named(j);
     if (!mask || (how.packed_io && !may_pack(j)))
         return false;
     const Type *t = j->graph->value.at[mask].type;
     if (t->rank != 2 || t->dtype == DT_STR || dtype_info[t->dtype].bits < 8)
-        return refuse(
-            j, arena_printf(j->arena,
-                            "it is %s; a mask of tokens is [batch, length], of numbers or bool",
-                            type_str(j->ctx, t)));
+        return model_error(j, DIAG_USAGE,
+                           "--ragged %s: it is %s; a mask of tokens is [batch, length], of numbers "
+                           "or bool",
+                           j->o->ragged, type_str(j->ctx, t));
     if (expr_is(t->dim[0], 1))
-        return refuse(j,
-                      arena_printf(j->arena,
-                                   "it is %s; a batch of one sequence has no padding to leave out",
-                                   type_str(j->ctx, t)));
+        return model_error(j, DIAG_USAGE,
+                           "--ragged %s: it is %s; a batch of one sequence has no padding to leave "
+                           "out",
+                           j->o->ragged, type_str(j->ctx, t));
     Graph *packed = normalise_ragged(j->graph, mask, &how, &report), *padded = j->graph;
     if (!packed)
         return false;
@@ -140,10 +138,11 @@ ragged_unpack(Job *j)
 
     if (!v)
         return false;
-    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-              "--ragged %s: compiled with its padding: %s would be stored for all pairs of tokens, "
-              "of other sequences too",
-              j->o->ragged, v->name);
+    model_note(
+        j,
+        "--ragged %s: compiled with its padding: %s would be stored for all pairs of tokens, "
+        "of other sequences too",
+        j->o->ragged, v->name);
     j->graph = j->padded;
     j->padded = NULL;
     return true;

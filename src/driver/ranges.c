@@ -31,26 +31,25 @@ by_size(const void *a, const void *b)
 }
 
 static bool
-expect(Job *j, const DriverHint *h)
+expect(Job *j, const TnHint *h)
 {
     Var symbol = symbol_of(j->ctx, h->symbol);
     Interval possible = expr_symbol_get(j->ctx, symbol);
-    int64_t *size = arena_copy(j->arena, h->size, h->n * sizeof *size);
+    int64_t *size = arena_copy(j->arena, h->sizes, (size_t)h->nsizes * sizeof *size);
 
-    for (uint32_t k = 0; k < j->o->import.ndim; k++)
-        if (j->o->import.dim[k].var.id == symbol.id)
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+    for (uint32_t k = 0; k < j->set->import.ndim; k++)
+        if (j->set->import.dim[k].var.id == symbol.id)
+            return diag_usage(&j->ctx->diags,
                               "--dim-hint %s: --dim %s gives it one size; leave one of them out",
                               h->symbol, h->symbol);
-    for (uint32_t i = 0; i < h->n; i++)
-        if (h->size[i] < possible.lo || h->size[i] > possible.hi)
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
-                              "--dim-hint %s=%lld: it is from %lld to %lld, as --dim says",
-                              h->symbol, (long long)h->size[i], (long long)possible.lo,
-                              (long long)possible.hi);
-    qsort(size, h->n, sizeof *size, by_size);
+    for (int32_t i = 0; i < h->nsizes; i++)
+        if (h->sizes[i] < possible.lo || h->sizes[i] > possible.hi)
+            return diag_usage(
+                &j->ctx->diags, "--dim-hint %s=%lld: it is from %lld to %lld, as --dim says",
+                h->symbol, (long long)h->sizes[i], (long long)possible.lo, (long long)possible.hi);
+    qsort(size, (size_t)h->nsizes, sizeof *size, by_size);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < h->n; i++)
+    for (int32_t i = 0; i < h->nsizes; i++)
         if (!n || size[i] != size[n - 1])
             size[n++] = size[i];
     expr_symbol_expect(j->ctx, symbol, (SizeHints){ n, size });
@@ -60,22 +59,22 @@ expect(Job *j, const DriverHint *h)
 bool
 ranges_declare(Job *j)
 {
-    for (uint32_t i = 0; i < j->o->nrange; i++) {
-        const DriverRange *r = &j->o->range[i];
-        for (uint32_t k = 0; k < j->o->import.ndim; k++)
-            if (j->o->import.dim[k].var.id == symbol_of(j->ctx, r->symbol).id)
-                return diag_error(
-                    &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+    for (int32_t i = 0; i < j->o->nranges; i++) {
+        const TnRange *r = &j->o->ranges[i];
+        for (uint32_t k = 0; k < j->set->import.ndim; k++)
+            if (j->set->import.dim[k].var.id == symbol_of(j->ctx, r->symbol).id)
+                return diag_usage(
+                    &j->ctx->diags,
                     "--dim %s: a number and a range were given; one of them is possible",
                     r->symbol);
         if (!expr_symbol_range(j->ctx, symbol_of(j->ctx, r->symbol),
                                (Interval){ r->least, r->most }))
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+            return diag_usage(&j->ctx->diags,
                               "--dim %s=%lld..%lld: no size is left that was not excluded before",
                               r->symbol, (long long)r->least, (long long)r->most);
     }
-    for (uint32_t i = 0; i < j->o->nhint; i++)
-        if (!expect(j, &j->o->hint[i]))
+    for (int32_t i = 0; i < j->o->nhints; i++)
+        if (!expect(j, &j->o->hints[i]))
             return false;
     return true;
 }
@@ -90,19 +89,19 @@ is_found(Job *j, const char *name)
 bool
 ranges_found(Job *j)
 {
-    for (uint32_t i = 0; i < j->o->nhint; i++)
-        if (!is_found(j, j->o->hint[i].symbol))
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                              "--dim-hint %s: no input has a dimension of that name; see "
-                              "`tenon inspect`",
-                              j->o->hint[i].symbol);
-    for (uint32_t i = 0; i < j->o->nrange; i++)
-        if (!is_found(j, j->o->range[i].symbol))
-            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                              "--dim %s=%lld..%lld: no input has a dimension of that name; see "
-                              "`tenon inspect`",
-                              j->o->range[i].symbol, (long long)j->o->range[i].least,
-                              (long long)j->o->range[i].most);
+    for (int32_t i = 0; i < j->o->nhints; i++)
+        if (!is_found(j, j->o->hints[i].symbol))
+            return model_error(j, DIAG_USAGE,
+                               "--dim-hint %s: no input has a dimension of that name; see "
+                               "`tenon inspect`",
+                               j->o->hints[i].symbol);
+    for (int32_t i = 0; i < j->o->nranges; i++)
+        if (!is_found(j, j->o->ranges[i].symbol))
+            return model_error(j, DIAG_USAGE,
+                               "--dim %s=%lld..%lld: no input has a dimension of that name; see "
+                               "`tenon inspect`",
+                               j->o->ranges[i].symbol, (long long)j->o->ranges[i].least,
+                               (long long)j->o->ranges[i].most);
     return true;
 }
 

@@ -185,7 +185,7 @@ source_host(Job *j, bool single_file, const void *embed_weights)
         .prefix = j->o->prefix,
         .single = j->single,
         .embed_weights = embed_weights,
-        .state_rows = j->o->state_rows,
+        .state_rows = j->o->state_capacity,
         .max_trips = j->o->max_trips,
         .max_calls = j->o->max_calls,
         .input_format = port_formats(j, false),
@@ -205,13 +205,17 @@ source_unit(Job *j, uint32_t first, uint32_t *count)
 {
     /* The C compiler takes about 50 ms to read the prelude and 15 ms to compile a kilobyte of
      * kernels (GCC 12 on a Zen 3, ResNet-50). A unit is compiled by one core and is one cache
-     * entry, so it is only as large as makes the prelude a tenth of its time. */
+     * entry, so it is only as large as makes the prelude a tenth of its time. The rest makes no
+     * unit of its own. */
     enum { ENOUGH = 32768 };
     Text t = { .arena = j->arena };
-    size_t kernels = 0;
+    size_t kernels = 0, all = 0;
 
+    for (uint32_t i = 0; i < j->sources.function.n; i++)
+        all += j->sources.function.at[i].bytes;
+    size_t units = all / ENOUGH ? all / ENOUGH : 1, enough = (all + units - 1) / units;
     text_add(&t, emit_c_prelude());
-    for (*count = 0; first + *count < j->sources.function.n && kernels < ENOUGH; ++*count) {
+    for (*count = 0; first + *count < j->sources.function.n && kernels < enough; ++*count) {
         const char *text = j->sources.function.at[first + *count].text;
         kernels += strlen(text);
         text_add(&t, text);
@@ -234,16 +238,6 @@ source_single_unit(Job *j)
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-void
-source_comment(Text *t, const char *s)
-{
-    for (; *s; s++)
-        if (s[0] == '*' && s[1] == '/')
-            text_add(t, "* ");
-        else
-            text_bytes(t, (unsigned char)*s < ' ' ? " " : s, 1);
-}
-
 bool
 source_functions(Job *j, Text *t)
 {
@@ -254,7 +248,7 @@ source_functions(Job *j, Text *t)
                     f->origin.n > 1 ? ", the same code for\n" : " ---- */\n");
         for (uint32_t k = 0; k < f->origin.n && f->origin.n > 1; k++) {
             text_add(t, " *   ");
-            source_comment(t, f->origin.at[k]);
+            text_comment(t, f->origin.at[k]);
             text_add(t, k + 1 < f->origin.n ? "\n" : " */\n");
         }
         if (!emit_c_kernel(j->ctx, t, f->kernel, f->symbol, &sizes, EMIT_COMMENTS | how_emitted(j)))
@@ -264,15 +258,26 @@ source_functions(Job *j, Text *t)
     return true;
 }
 
+void
+source_weights(const Job *j, Text *t, const char *weights_name)
+{
+    if (weights_name)
+        text_printf(t,
+                    " *\n * The weights are in %s, %lld bytes: read or map that file, aligned to "
+                    "64 bytes, and give its\n"
+                    " * address as TnFrame.weights.\n",
+                    weights_name, (long long)j->plan->weights_bytes);
+}
+
 static void
 add_heading(Job *j, Text *t, const char *weights_name)
 {
     const char *name = path_name(j->out_path), *stem = path_name(artefact_path(j, ""));
 
     text_add(t, "/* ");
-    source_comment(t, j->graph->name);
+    text_comment(t, j->graph->name);
     text_add(t, ", compiled by tenon " TN_VERSION " from ");
-    source_comment(t, path_name(j->model_path));
+    text_comment(t, path_name(j->model_path));
     text_printf(t, ".\n *\n * %s\n *\n", j->summary);
     text_printf(
         t, " * Build it as a shared library:\n *\n *     cc %s %s -shared %s -o %s.so%s -lm\n *\n",
@@ -283,13 +288,8 @@ add_heading(Job *j, Text *t, const char *weights_name)
                 " * prepare() checks the inputs' sizes and tells the outputs' and the memory "
                 "needed, run() runs.\n",
                 stem, j->o->prefix ? j->o->prefix : "tenon");
-    if (weights_name)
-        text_printf(t,
-                    " *\n * The weights are in %s (%lld bytes): map or read that file, aligned to "
-                    "64 bytes, and\n"
-                    " * give its address as TnFrame.weights.\n",
-                    weights_name, (long long)j->plan->weights_bytes);
-    else if (j->plan->weights_bytes)
+    source_weights(j, t, weights_name);
+    if (!weights_name && j->plan->weights_bytes)
         text_add(t, " *\n * The weights are in this file: TnFrame.weights may be NULL.\n");
     text_add(t, " */\n\n");
 }

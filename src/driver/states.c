@@ -65,26 +65,7 @@ stars_in(const char *s)
 }
 
 static bool
-refuse(Job *j, const DriverState *said, const char *why)
-{
-    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                      "--state %s=%s: %s", said->input, said->output, why);
-}
-
-static const char *
-names_of(Job *j, const ValueId *value, uint32_t n)
-{
-    enum { MOST = 12 };
-    Text t = { .arena = j->arena };
-
-    for (uint32_t i = 0; i < n && i < MOST; i++)
-        text_printf(&t, "%s%s", i ? ", " : "", j->graph->value.at[value[i]].name);
-    text_add(&t, n > MOST ? ", …" : "");
-    return text_str(&t);
-}
-
-static bool
-add_state(Job *j, const DriverState *said, uint32_t input, const char *output)
+add_state(Job *j, const TnStateNames *said, uint32_t input, const char *output)
 {
     Graph *g = j->graph;
     State s = { input, 0 };
@@ -94,42 +75,38 @@ add_state(Job *j, const DriverState *said, uint32_t input, const char *output)
     while (s.output < g->output.n && strcmp(g->value.at[g->output.at[s.output]].name, output))
         s.output++;
     if (s.output == g->output.n)
-        return refuse(
-            j, said,
-            arena_printf(
-                j->arena,
-                "input %s would be %s afterwards, which is no output of the model; they are %s",
-                in->name, output, names_of(j, g->output.at, g->output.n)));
+        return model_error(j, DIAG_USAGE,
+                           "--state %s=%s: input %s would be %s afterwards, which is no output of "
+                           "the model; they are %s",
+                           said->input, said->output, in->name, output,
+                           value_names(j, g->output.at, g->output.n));
     const Value *out = &g->value.at[g->output.at[s.output]];
     if (in->type->dtype == DT_STR || !graph_state_grows(g, &s, &dim))
-        return refuse(j, said,
-                      arena_printf(j->arena,
-                                   "input %s is %s and output %s is %s; what is kept from run to "
-                                   "run has one type, and may be longer along one dimension",
-                                   in->name, type_str(j->ctx, in->type), out->name,
-                                   type_str(j->ctx, out->type)));
+        return model_error(
+            j, DIAG_USAGE,
+            "--state %s=%s: input %s is %s and output %s is %s; what is kept from run to "
+            "run has one type, and may be longer along one dimension",
+            said->input, said->output, in->name, type_str(j->ctx, in->type), out->name,
+            type_str(j->ctx, out->type));
     for (uint32_t i = 0; i < g->state.n; i++)
         if (g->state.at[i].input == input || g->state.at[i].output == s.output)
-            return refuse(j, said,
-                          arena_printf(j->arena, "%s is a state already",
-                                       g->state.at[i].input == input ? in->name : out->name));
+            return model_error(j, DIAG_USAGE, "--state %s=%s: %s is a state already", said->input,
+                               said->output, g->state.at[i].input == input ? in->name : out->name);
     VEC_PUSH(g->arena, &g->state, s);
     return true;
 }
 
 static bool
-declare(Job *j, const DriverState *said)
+declare(Job *j, const TnStateNames *said)
 {
     const Graph *g = j->graph;
     uint32_t left = stars_in(said->input), right = stars_in(said->output), n = g->state.n;
 
     if (left != right || left > MOST_STARS)
-        return refuse(
-            j, said,
-            arena_printf(
-                j->arena,
-                "%u * on the left and %u on the right; both sides need as many, at most %d", left,
-                right, MOST_STARS));
+        return model_error(j, DIAG_USAGE,
+                           "--state %s=%s: %u * on the left and %u on the right; both sides need "
+                           "as many, at most %d",
+                           said->input, said->output, left, right, MOST_STARS);
     for (uint32_t i = 0; i < g->input.n; i++) {
         Stars s = { .n = 0 };
         if (fits(said->input, g->value.at[g->input.at[i]].name, &s) &&
@@ -137,9 +114,9 @@ declare(Job *j, const DriverState *said)
             return false;
     }
     return g->state.n > n ||
-           refuse(j, said,
-                  arena_printf(j->arena, "no input of the model is named so; they are %s",
-                               names_of(j, g->input.at, g->input.n)));
+           model_error(j, DIAG_USAGE,
+                       "--state %s=%s: no input of the model is named so; they are %s", said->input,
+                       said->output, value_names(j, g->input.at, g->input.n));
 }
 
 bool
@@ -148,7 +125,7 @@ states_named(void *job, const char *input)
     const Job *j = job;
     Stars s = { .n = 0 };
 
-    for (uint32_t i = 0; i < j->o->nstate; i++, s.n = 0)
+    for (int32_t i = 0; i < j->o->nstate; i++, s.n = 0)
         if (stars_in(j->o->state[i].input) <= MOST_STARS && fits(j->o->state[i].input, input, &s))
             return true;
     return false;
@@ -157,22 +134,22 @@ states_named(void *job, const char *input)
 bool
 states_declare(Job *j)
 {
-    if (j->o->state_rows < 0)
-        return diag_error(
-            &j->ctx->diags, DIAG_USAGE, (Loc){ 0 },
+    if (j->o->state_capacity < 0)
+        return diag_usage(
+            &j->ctx->diags,
             "--state-capacity %lld: a state holds 1 row or more; leave it out for no bound",
-            (long long)j->o->state_rows);
-    for (uint32_t i = 0; i < j->o->nstate; i++)
+            (long long)j->o->state_capacity);
+    for (int32_t i = 0; i < j->o->nstate; i++)
         if (!declare(j, &j->o->state[i]))
             return false;
     /* A run does not pass states: sizes that only their types give must follow from the other
      * inputs. */
     if (j->graph->state.n && !graph_unify_inputs(j->graph))
         return false;
-    if (j->o->state_rows && !j->graph->state.n)
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "--state-capacity: the model has no state; say with --state which "
-                          "inputs are outputs of the run before");
+    if (j->o->state_capacity && !j->graph->state.n)
+        return model_error(j, DIAG_USAGE,
+                           "--state-capacity: the model has no state; say with --state which "
+                           "inputs are outputs of the run before");
     return true;
 }
 
@@ -196,11 +173,11 @@ states_in_place(Job *j)
             text_printf(&t, "%s%s", n++ ? ", " : "", from->value.at[from->input.at[s->input]].name);
     }
     if (n)
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path },
-                  "%u of %u states are made anew in every run, since what the model gives is not "
-                  "what it got with "
-                  "something behind it: %s",
-                  n, from->state.n, text_str(&t));
+        model_note(j,
+                   "%u of %u states are made anew in every run, since what the model gives is not "
+                   "what it got with "
+                   "something behind it: %s",
+                   n, from->state.n, text_str(&t));
     return true;
 }
 

@@ -287,7 +287,7 @@ guard_expected(Ctx *c, Arena *a, const RowSymbols *s, uint32_t number, SizeGuard
     bool any = false;
 
     for (uint32_t i = 0; i < s->n; i++) {
-        SizeHints hints = expr_symbol_hints(c, (Var){ VAR_SYMBOL, MAP_PTR(s->at[i]) });
+        SizeHints hints = expr_symbol_hints(c, symbol_var(s->at[i]));
         int64_t size = hints.n ? hints.at[number % hints.n] : 1;
         number = hints.n ? number / hints.n : number;
         at[i] = (SizeBound){ s->at[i], size, size };
@@ -335,8 +335,7 @@ guard_of_one_point(const VariantQuery *q, const RowSymbols *s, const Expr *const
         for (uint32_t x = 0; x < q->k->part[i].nest->naxis; x++)
             add_symbols(&all, q->k->part[i].nest->axis[x].extent);
     for (uint32_t i = 0; i < all.n && out->n < MOST_SYMBOLS; i++)
-        if (all.at[i] != s->at[0] &&
-            expr_symbol_info(q->c, (Var){ VAR_SYMBOL, MAP_PTR(all.at[i]) })->size == 1)
+        if (all.at[i] != s->at[0] && expr_symbol_info(q->c, symbol_var(all.at[i]))->size == 1)
             at[out->n++] = (SizeBound){ all.at[i], 1, 1 };
     return true;
 }

@@ -48,7 +48,7 @@ choose(void *user, const Graph *g)
 bool
 domains_choose(Job *j, Text *remarks)
 {
-    if (j->o->schedule == SCHEDULE_PLAIN || j->o->exact)
+    if (j->o->plain_schedule || j->o->exact)
         return true;
     Graph *g = graph_map(j->graph, choose, &(Choose){ j, remarks });
     if (g)

@@ -63,10 +63,9 @@ to_memory(Emit *e, DType t, uint32_t lanes, CValue v)
         return arena_printf(e->a, "tn_short_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes),
                             v.s);
     const char *bits = emit_narrow(e, t, lanes, v.s);
-    DType memory = dtype_info[t].bytes == 2 ? DT_U16 : DT_U8;
-    return lanes == 1 ? arena_printf(e->a, "(%s)%s", dtype_info[memory].ctype, bits)
+    return lanes == 1 ? arena_printf(e->a, "(uint8_t)%s", bits)
                       : arena_printf(e->a, "__builtin_convertvector(%s, %s)", bits,
-                                     emit_ctype(e, memory, lanes, 0));
+                                     emit_ctype(e, DT_U8, lanes, 0));
 }
 
 static void
@@ -225,6 +224,27 @@ needs_scope(const Block *b)
     return false;
 }
 
+/* A block within braces, one level deeper. */
+static void
+braced(Emit *e, const char *before, const Block *b)
+{
+    emit_line(e, "%s{", before);
+    e->depth++;
+    block(e, b);
+    e->depth--;
+    emit_line(e, "}");
+}
+
+/* A block that is always run: in braces if it needs them. */
+static void
+plain_block(Emit *e, const Block *b)
+{
+    if (needs_scope(b))
+        braced(e, "", b);
+    else
+        block(e, b);
+}
+
 static void
 unrolled(Emit *e, const Tree *n)
 {
@@ -234,18 +254,11 @@ unrolled(Emit *e, const Tree *n)
         emit_fail(e, "unrolled loop %u has no constant bounds", n->u.loop.var);
         return;
     }
-    bool scope = needs_scope(&n->body);
     for (int64_t i = begin; i < end && !e->failed; i += n->u.loop.step) {
         Binding is = { { VAR_LOOP, n->u.loop.var }, expr_int(e->c, i) };
         VEC_PUSH(e->a, &e->env, is);
         VEC_PUSH(e->a, &e->lets, is);
-        if (scope)
-            emit_line(e, "{");
-        e->depth += scope;
-        block(e, &n->body);
-        e->depth -= scope;
-        if (scope)
-            emit_line(e, "}");
+        plain_block(e, &n->body);
         e->env.n--;
         e->lets.n--;
     }
@@ -290,6 +303,59 @@ parallel(Emit *e, const Tree *n, const char *begin)
     emit_line(e, "}");
 }
 
+/* Without branches: which blocks a mask shows is hard to predict. */
+static void
+list(Emit *e, const Tree *n)
+{
+    uint32_t v = n->u.list.var, b = n->u.list.buffer;
+    Range range = { { VAR_LOOP, v }, expr_int(e->c, 0), emit_subst_expr(e, n->u.list.end) };
+
+    emit_statement(e, NULL);
+    const char *end = emit_index(e, n->u.list.end);
+    emit_line(e, "{");
+    e->depth++;
+    emit_line(e, "int64_t count = 0;");
+    emit_line(e, "for (int64_t i%u = 0; i%u < %s; i%u++) {", v, v, end, v);
+    VEC_PUSH(e->a, &e->ranges, range);
+    e->level[v] = e->loops.n + 1;
+    e->depth++;
+    const Scalar *cond = emit_subst(e, n->u.list.cond);
+    emit_statement(e, cond);
+    CValue is = emit_value(e, cond);
+    emit_line(e, "b%u[1 + count] = (int32_t)i%u;", b, v);
+    emit_line(e, "count += %s;", is.s ? is.s : "0");
+    e->depth--;
+    e->ranges.n--;
+    emit_line(e, "}");
+    emit_line(e, "b%u[0] = (int32_t)count;", b);
+    emit_line(e, "b%u[1 + count] = count ? b%u[1] : 0;", b, b);
+    e->depth--;
+    emit_line(e, "}");
+}
+
+/* A loop over what a list holds. */
+static void
+listed(Emit *e, const Tree *n)
+{
+    uint32_t v = n->u.loop.var, b = n->u.loop.list;
+
+    emit_line(e, "const int64_t end%u = b%u[0];", v, b);
+    emit_line(e, "for (int64_t at%u = 1; at%u <= end%u; at%u++) {", v, v, v, v);
+    e->depth++;
+    emit_line(e, "const int64_t i%u = b%u[at%u];", v, b, v);
+    if (n->u.loop.next_name) {
+        uint32_t next = n->u.loop.next;
+        Range range = { { VAR_LOOP, next }, expr_int(e->c, 0), n->u.loop.end };
+        emit_line(e, "const int64_t i%u = b%u[at%u + 1];", next, b, v);
+        e->level[next] = e->level[v];
+        VEC_PUSH(e->a, &e->ranges, range);
+    }
+    block(e, &n->body);
+    e->ranges.n -= n->u.loop.next_name != NULL;
+    e->depth--;
+    emit_line(e, "}");
+}
+
 static void
 serial(Emit *e, const Tree *n, const char *begin)
 {
@@ -300,15 +366,13 @@ serial(Emit *e, const Tree *n, const char *begin)
         emit_line(e, "const int64_t end%u = %s;", v, end);
         end = arena_printf(e->a, "end%u", v);
     }
-    if (n->u.loop.step == 1)
-        emit_line(e, "for (int64_t i%u = %s; i%u < %s; i%u++) {", v, begin, v, end, v);
-    else
-        emit_line(e, "for (int64_t i%u = %s; i%u < %s; i%u += %lld) {", v, begin, v, end, v,
-                  (long long)n->u.loop.step);
-    e->depth++;
-    block(e, &n->body);
-    e->depth--;
-    emit_line(e, "}");
+    const char *step = "++";
+    if (n->u.loop.step != 1)
+        step = arena_printf(e->a, " += %lld", (long long)n->u.loop.step);
+    braced(
+        e,
+        arena_printf(e->a, "for (int64_t i%u = %s; i%u < %s; i%u%s) ", v, begin, v, end, v, step),
+        &n->body);
 }
 
 /* The text of a loop, after the values named in front of it. */
@@ -350,6 +414,8 @@ loop(Emit *e, const Tree *n)
     open_loop(e, n, &text, &outer);
     if (n->u.loop.kind == LOOP_PARALLEL)
         parallel(e, n, begin);
+    else if (n->u.loop.list)
+        listed(e, n);
     else
         serial(e, n, begin);
     close_loop(e, &text, outer);
@@ -380,15 +446,7 @@ test(Emit *e, const Tree *n)
 {
     const Scalar *cond = emit_subst(e, n->u.test.cond);
     if (cond->op == S_CONST) { /* decided by the unrolled variables */
-        const Block *taken = cond->u.bits ? &n->body : &n->other;
-        bool scope = needs_scope(taken);
-        if (scope)
-            emit_line(e, "{");
-        e->depth += scope;
-        block(e, taken);
-        e->depth -= scope;
-        if (scope)
-            emit_line(e, "}");
+        plain_block(e, cond->u.bits ? &n->body : &n->other);
         return;
     }
     emit_statement(e, cond);
@@ -399,13 +457,10 @@ test(Emit *e, const Tree *n)
     e->depth++;
     block(e, &n->body);
     e->depth--;
-    if (n->other.list.n > 0) {
-        emit_line(e, "} else {");
-        e->depth++;
-        block(e, &n->other);
-        e->depth--;
-    }
-    emit_line(e, "}");
+    if (n->other.list.n > 0)
+        braced(e, "} else ", &n->other);
+    else
+        emit_line(e, "}");
 }
 
 static void
@@ -418,6 +473,7 @@ block(Emit *e, const Block *b)
         case TREE_LOOP: loop(e, n); break;
         case TREE_LET: let(e, n); break;
         case TREE_IF: test(e, n); break;
+        case TREE_LIST: list(e, n); break;
         case TREE_BUFFER: declare_buffer(e, n->u.buffer); break;
         case TREE_STORE: store(e, n); break;
         case TREE_AHEAD:
@@ -444,33 +500,21 @@ has_parallel_loop(const Kernel *k)
     return false;
 }
 
-/* Text of the model inside a C comment must not end it. */
-static void
-comment_text(Text *t, const char *s)
-{
-    for (; *s; s++)
-        text_bytes(t,
-                   s[0] == '*' && s[1] == '/' ? "* "
-                   : s[0] == '\n'             ? " "
-                                              : s,
-                   s[0] == '*' && s[1] == '/' ? 2 : 1);
-}
-
 static void
 comment(Ctx *c, Text *t, const Kernel *k)
 {
     text_add(t, "/* ");
-    comment_text(t, k->origin ? k->origin : k->name);
+    text_comment(t, k->origin ? k->origin : k->name);
     if (k->schedule) {
         text_add(t, "\n * schedule: ");
-        comment_text(t, k->schedule);
+        text_comment(t, k->schedule);
     }
     for (uint32_t i = 0; i < k->buffer.n; i++) {
         const Buffer *b = &k->buffer.at[i];
         text_printf(t, "\n * %c%u: ", b->space == SPACE_REGISTER ? 'r' : 'b', i);
-        comment_text(t, b->name);
+        text_comment(t, b->name);
         text_add(t, " ");
-        comment_text(t, type_str(c, b->type));
+        text_comment(t, type_str(c, b->type));
         if (b->format) {
             text_add(t, " as ");
             format_print(t, b->format);
@@ -492,18 +536,23 @@ needs_others(const char *text)
     return false;
 }
 
+/* The vectors of N lanes, and functions over them, once in a source. */
+static void
+ask_for(Text *t, const char *what, const char *vectors, uint32_t lanes)
+{
+    text_printf(t, "#ifndef %s%u\n#define %s%u\n%s(%u)\n#endif\n", what, lanes, what, lanes,
+                vectors, lanes);
+}
+
 static void
 ask_for_vectors(Text *t, uint64_t used, bool others)
 {
     for (uint32_t lanes = 2; lanes <= 64; lanes *= 2) {
         if (!(used >> (lanes & 63) & 1))
             continue;
-        text_printf(t, "#ifndef TN_X%u\n#define TN_X%u\nTN_VECTORS_F32(%u)\n#endif\n", lanes, lanes,
-                    lanes);
+        ask_for(t, "TN_X", "TN_VECTORS_F32", lanes);
         if (others)
-            text_printf(
-                t, "#ifndef TN_OTHER_X%u\n#define TN_OTHER_X%u\nTN_VECTORS_OTHER(%u)\n#endif\n",
-                lanes, lanes, lanes);
+            ask_for(t, "TN_OTHER_X", "TN_VECTORS_OTHER", lanes);
     }
 }
 

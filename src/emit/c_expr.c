@@ -47,14 +47,14 @@ print_var(void *user, Text *t, Var v)
 {
     Emit *e = user;
     switch (v.kind) {
-    case VAR_SYMBOL: text_printf(t, "n%u", symbol_number(e, (Sym)(uintptr_t)v.id)); break;
+    case VAR_SYMBOL: text_printf(t, "n%u", symbol_number(e, var_symbol(v))); break;
     case VAR_LOOP: text_printf(t, "i%u", (unsigned)v.id); break;
     case VAR_COMPUTED: {
         CValue *known = emit_named(e, computed_scalar(v));
         text_add(t, known && known->s ? known->s : "0");
         break;
     }
-    case VAR_AXIS: emit_fail(e, "axis %u of a nest stands in a loop tree", (unsigned)v.id); break;
+    case VAR_AXIS: emit_fail(e, "axis %u of a nest is in a loop tree", (unsigned)v.id); break;
     }
 }
 

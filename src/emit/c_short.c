@@ -87,6 +87,7 @@ see_loop(Statements *s, const Tree *n)
         case TREE_LET:
         case TREE_IF:
         case TREE_BUFFER:
+        case TREE_LIST:
         case TREE_AHEAD: s->other = true; break;
         }
     }

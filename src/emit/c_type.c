@@ -85,33 +85,33 @@ float_text(Emit *e, double v, bool single)
 }
 
 /* Converts between a short float's bits, in integers as wide as a float, and floats: by a function
- * of its own for types of 16 bits, otherwise by one with the layout as an argument. */
-const char *
-emit_widen(Emit *e, DType t, uint32_t lanes, const char *bits)
+ * of its own for types of 16 bits, otherwise by one with the layout as arguments, and `more`. */
+static const char *
+convert_short(Emit *e, const char *way, DType t, uint32_t lanes, const char *x, const char *more)
 {
     FloatLayout l = dtype_layout(t);
     const char *shape = emit_shape(e, t, lanes);
 
     if (dtype_info[t].bytes == 2)
-        return arena_printf(e->a, "tn_widen_%s_%s(%s)", dtype_info[t].name, shape, bits);
+        return arena_printf(e->a, "tn_%s_%s_%s(%s)", way, dtype_info[t].name, shape, x);
     if (l.kind == FLOAT_EXPONENT)
-        return arena_printf(e->a, "tn_widen_e8m0_%s(%s)", shape, bits);
-    return arena_printf(e->a, "tn_widen_small_%s(%s, %d, %d, %d, %d)", shape, bits, l.exponent,
-                        l.fraction, l.bias, l.kind);
+        return arena_printf(e->a, "tn_%s_e8m0_%s(%s)", way, shape, x);
+    return arena_printf(e->a, "tn_%s_small_%s(%s, %d, %d, %d, %d%s)", way, shape, x, l.exponent,
+                        l.fraction, l.bias, l.kind, more);
+}
+
+const char *
+emit_widen(Emit *e, DType t, uint32_t lanes, const char *bits)
+{
+    return convert_short(e, "widen", t, lanes, bits, "");
 }
 
 const char *
 emit_narrow(Emit *e, DType t, uint32_t lanes, const char *value)
 {
-    FloatLayout l = dtype_layout(t);
-    const char *shape = emit_shape(e, t, lanes);
+    const char *largest = float_text(e, dtype_layout(t).largest, true);
 
-    if (dtype_info[t].bytes == 2)
-        return arena_printf(e->a, "tn_narrow_%s_%s(%s)", dtype_info[t].name, shape, value);
-    if (l.kind == FLOAT_EXPONENT)
-        return arena_printf(e->a, "tn_narrow_e8m0_%s(%s)", shape, value);
-    return arena_printf(e->a, "tn_narrow_small_%s(%s, %d, %d, %d, %d, %s)", shape, value,
-                        l.exponent, l.fraction, l.bias, l.kind, float_text(e, l.largest, true));
+    return convert_short(e, "narrow", t, lanes, value, arena_printf(e->a, ", %s", largest));
 }
 
 const char *

@@ -1,4 +1,10 @@
-# Writes OUT: the files IN as C string literals, one per line, for `#include` as an initialiser.
+# Writes OUT, for `#include` as an initialiser: the files IN as C string literals, one per line; or the bytes of OBJECT.
+if(OBJECT)
+  file(READ "${OBJECT}" text HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," text "${text}")
+  file(WRITE "${OUT}" "${text}\n")
+  return()
+endif()
 set(text "")
 foreach(file ${IN})
   file(READ "${file}" part)

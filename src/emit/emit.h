@@ -73,5 +73,9 @@ uint32_t emit_symbols(const Graph *g, Arena *a, const Sym **out);
 bool emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file);
 /* The program for many requests of a model; NULL: none. */
 const struct Batch *emit_batch(const Graph *g);
+/* The unit that a program for many requests is linked with unless it is one file, and its object as
+ * the compiler that built Tenon made it. */
+const char *emit_c_batch(Arena *a);
+Bytes emit_c_batch_object(void);
 
 #endif

@@ -28,14 +28,17 @@ typedef struct {
     bool texts;                /* some values are strings */
     const struct Batch *batch; /* the program for many requests; NULL: there is none */
     Map here;                  /* kernels that the host program contains a copy of, by name */
+    bool single_file;          /* all of the program is this source */
     bool failed;
 } Host;
 
 /* ---- host_text.c: words and sizes as C ------------------------------------------------------- */
 
-void host_string(Text *t, const char *s);  /* a string literal */
-void host_comment(Text *t, const char *s); /* inside a comment, on one line */
-uint32_t host_symbol(Host *h, Sym s);      /* its position in sym */
+void host_string(Text *t, const char *s); /* a string literal */
+/* a statement that ends the function with the code of a call, unless it is 0 */
+void host_try(Text *t, const char *indent, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+uint32_t host_symbol(Host *h, Sym s); /* its position in sym */
 /* that of the number of threads; false: nothing uses it */
 bool host_threads(Host *h, uint32_t *at);
 /* over sym, after prepare has found that nothing overflows */

@@ -6,6 +6,33 @@
 
 #include <string.h>
 
+/* What is equal in all programs for many (prelude_batch.h): text of a program of one source, a unit
+ * of its own beside others. */
+static const char linked[] = "#define TN_LINKED __attribute__((visibility(\"hidden\")))\n",
+                  shared[] =
+#include "prelude_batch_shared_text.h"
+    ;
+
+const char *
+emit_c_batch(Arena *a)
+{
+    static const char prelude[] =
+#include "prelude_batch_text.h"
+        ;
+
+    return arena_printf(a, "%s%s%s%s", emit_c_host_prelude(false), linked, prelude, shared);
+}
+
+Bytes
+emit_c_batch_object(void)
+{
+    static const uint8_t object[] = {
+#include "batch_object.h"
+    };
+
+    return (Bytes){ object, sizeof object };
+}
+
 static void
 table(Host *h, const char *name, const uint32_t *number, uint32_t n)
 {
@@ -389,7 +416,9 @@ host_batch(Host *h)
     static const char prelude[] =
 #include "prelude_batch_text.h"
         ;
-    text_printf(h->t, "%s\n", prelude);
+    text_printf(h->t, "%s%s\n", h->single_file ? "" : linked, prelude);
+    if (h->single_file)
+        text_add(h->t, shared);
     uint32_t ntype = b->type.n;
     for (uint32_t i = 0; i < b->block.n; i++)
         ntype = print_types(h, b, i, ntype);

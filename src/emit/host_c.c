@@ -168,7 +168,7 @@ state_table(Host *h)
         graph_state_grows(g, s, &grows);
         text_printf(h->t, "    {%u, %u, %d, %d},    /* ", s->input, s->output,
                     grows == t->rank ? -1 : (int)grows, graph_state_in_place(g, s));
-        host_comment(h->t, g->value.at[g->input.at[s->input]].name);
+        text_comment(h->t, g->value.at[g->input.at[s->input]].name);
         text_add(h->t, " */\n");
     }
     text_add(h->t, "};\n\n");
@@ -230,6 +230,7 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
                .t = t,
                .p = p,
                .g = p->graph,
+               .single_file = single_file,
                .symbol_at.arena = t->arena,
                .function_at.arena = t->arena,
                .here.arena = t->arena };

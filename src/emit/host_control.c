@@ -32,7 +32,7 @@ static void
 define(Control *k, uint32_t i, const char *value, const char *indent)
 {
     const NewSymbol *s = &k->n->fresh[i];
-    Interval r = expr_symbol_get(k->h->c, (Var){ VAR_SYMBOL, MAP_PTR(s->name) });
+    Interval r = expr_symbol_get(k->h->c, symbol_var(s->name));
     const char *most = arena_printf(k->h->a, "INT64_C(%lld)", (long long)r.hi);
     int64_t number;
 
@@ -41,20 +41,20 @@ define(Control *k, uint32_t i, const char *value, const char *indent)
                             host_checked(k->h, s->most), (long long)r.hi);
     text_printf(k->t, "%sif ((code = tn_define(f, %u, %s, INT64_C(%lld), %s)))    /* ", indent,
                 host_symbol(k->h, s->name), value, (long long)(r.lo > 0 ? r.lo : 0), most);
-    host_comment(k->t, s->name);
+    text_comment(k->t, s->name);
     text_printf(k->t, " */\n%s    return code;\n", indent);
 }
 
-/* The symbols in result types from `first` on, each from the first dimension that it is: of output
- * `from + i` of the graph; stacked ones after a dimension of their own. */
+/* The symbols in the types of results, each from the first dimension that it is. */
 static void
-define_from_results(Control *k, const Region *r, uint32_t first, uint32_t count, uint32_t from,
-                    bool *done, const char *indent)
+define_from_results(Control *k, const Region *r, const char *indent)
 {
-    for (uint32_t i = first; i < first + count; i++) {
+    bool *done = NEW_ARRAY(k->h->a, bool, k->n->nfresh + 1);
+
+    for (uint32_t i = 0; i < k->n->out.count; i++) {
         ValueId v = node_out(k->g, k->n, i);
         const Type *t = v ? k->g->value.at[v].type : NULL;
-        const Type *inner = r->graph->value.at[r->graph->output.at[from + i]].type;
+        const Type *inner = r->graph->value.at[r->graph->output.at[i]].type;
         for (uint32_t d = 0; t && d < t->rank; d++) {
             uint32_t f = node_fresh(k->n, t->dim[d]);
             if (f == UINT32_MAX || done[f])
@@ -69,7 +69,7 @@ static void
 bind_symbols(Control *k, const Region *r, const char *indent)
 {
     for (uint32_t i = 0; i < r->nbind; i++)
-        text_printf(k->t, "%s%s = %s;\n", indent, sym_of(k, (Sym)(uintptr_t)r->bind[i].var.id),
+        text_printf(k->t, "%s%s = %s;\n", indent, sym_of(k, var_symbol(r->bind[i].var)),
                     host_plain(k->h, r->bind[i].to));
 }
 
@@ -78,13 +78,11 @@ static void
 check_bound(Control *k, Var symbol, const Expr *is, const char *indent)
 {
     Interval in = expr_symbol_get(k->h->c, symbol), out = expr_bounds(k->h->c, NULL, is);
-    uint32_t at = host_symbol(k->h, (Sym)(uintptr_t)symbol.id);
+    uint32_t at = host_symbol(k->h, var_symbol(symbol));
 
     if (out.lo < in.lo || out.hi > in.hi)
-        text_printf(k->t,
-                    "%sif ((code = tn_define(f, %u, sym[%u], INT64_C(%lld), INT64_C(%lld))))\n%s   "
-                    " return code;\n",
-                    indent, at, at, (long long)in.lo, (long long)in.hi, indent);
+        host_try(k->t, indent, "tn_define(f, %u, sym[%u], INT64_C(%lld), INT64_C(%lld))", at, at,
+                 (long long)in.lo, (long long)in.hi);
 }
 
 /* Facts about sizes inside are checked on entry. */
@@ -146,9 +144,8 @@ place_result(Control *k, const Region *r, uint32_t i, const char *indent)
     if (is_made(k, r->graph, i)) {
         text_printf(k->t, "%smade[%u] = %s;\n", indent, i, own);
     } else if (block || !v) {
-        text_printf(
-            k->t, "%sif ((code = tn_need(f, %s, %s)))\n%s    return code;\n%sout[%u] = (%s)->at;\n",
-            indent, own, bytes_of_output(k, r->graph, i), indent, indent, i, own);
+        host_try(k->t, indent, "tn_need(f, %s, %s)", own, bytes_of_output(k, r->graph, i));
+        text_printf(k->t, "%sout[%u] = (%s)->at;\n", indent, i, own);
     } else {
         text_printf(k->t, "%sout[%u] = %s;\n", indent, i, program_place(k->p, v));
     }
@@ -163,9 +160,9 @@ settle_result(Control *k, const Region *r, uint32_t i, const char *indent)
     if (v && k->p->plan->value[v].place == PLACE_BLOCK)
         return;
     if (v && is_made(k, r->graph, i))
-        text_printf(
-            k->t, "%smemcpy(%s, given[%u].at, (size_t)(%s));\n", indent, program_place(k->p, v), i,
-            host_plain(k->h, type_bytes(k->h->c, r->graph->value.at[r->graph->output.at[i]].type)));
+        text_printf(k->t, "%smemcpy(%s, given[%u].at, (size_t)(%s));\n", indent,
+                    program_place(k->p, v), i,
+                    host_plain(k->h, type_bytes(k->h->c, k->g->value.at[v].type)));
     if (!v || is_made(k, r->graph, i))
         text_printf(k->t, "%stn_put(f, &given[%u]);\n", indent, i);
 }
@@ -206,15 +203,13 @@ static void
 run_region(Control *k, const Region *r, const char *indent)
 {
     uint32_t nout = k->n->out.count;
-    bool *done = NEW_ARRAY(k->h->a, bool, k->n->nfresh + 1);
 
     bind_symbols(k, r, indent);
     check_bindings(k, r, indent);
     for (uint32_t i = 0; i < nout; i++)
         place_result(k, r, i, indent);
-    text_printf(k->t, "%sif ((code = %s(&inner)))\n%s    return code;\n", indent,
-                program_graph(k->p, r->graph), indent);
-    define_from_results(k, r, 0, nout, 0, done, indent);
+    host_try(k->t, indent, "%s(&inner)", program_graph(k->p, r->graph));
+    define_from_results(k, r, indent);
     for (uint32_t i = 0; i < nout; i++)
         settle_result(k, r, i, indent);
 }
@@ -273,6 +268,15 @@ loop_before(Control *k)
             }
 }
 
+/* Room for the stacked result i of one more iteration. */
+static void
+keep_stacked(Control *k, uint32_t i, const char *bytes)
+{
+    host_try(k->t, "            ",
+             "tn_keep(f, &now[%u], tn_size_mul(trip, %s), tn_size_mul(trip + 1, %s))", i, bytes,
+             bytes);
+}
+
 /* Where the iteration writes carried value or stacked result i. */
 static void
 loop_output(Control *k, uint32_t i)
@@ -280,28 +284,26 @@ loop_output(Control *k, uint32_t i)
     const Graph *body = k->n->region[0].graph;
     ValueId v = node_out(k->g, k->n, i);
     Buffering b = buffering(k, i);
-    const char *bytes = is_made(k, body, 1 + i) ? NULL : bytes_of_output(k, body, 1 + i);
+    const char *bytes = is_made(k, body, 1 + i) ? NULL : bytes_of_output(k, body, 1 + i), *to;
 
-    if (b.fixed)
-        text_printf(
-            k->t, "            out[%u] = trip %% 2 ? (void *)((char *)f->arena + (%s)) : %s;\n",
-            1 + i, host_plain(k->h, k->p->plan->node[k->id].other[i]), program_place(k->p, v));
-    else if (b.in_place)
-        text_printf(k->t, "            out[%u] = (char *)%s + trip * (%s);\n", 1 + i,
-                    program_place(k->p, v), bytes);
-    else if (!bytes)
+    if (!b.fixed && !b.in_place && !bytes) {
         text_printf(k->t, "            made[%u] = &next[%u];\n", 1 + i, i);
-    else if (i < k->n->ncarried)
-        text_printf(k->t,
-                    "            if ((code = tn_need(f, &next[%u], %s)))\n                return "
-                    "code;\n            out[%u] = next[%u].at;\n",
-                    i, bytes, 1 + i, i);
-    else
-        text_printf(k->t,
-                    "            if ((code = tn_keep(f, &now[%u], tn_size_mul(trip, %s), "
-                    "tn_size_mul(trip + 1, %s))))\n                return code;\n"
-                    "            out[%u] = (char *)now[%u].at + trip * (%s);\n",
-                    i, bytes, bytes, 1 + i, i, bytes);
+        return;
+    }
+    if (b.fixed) {
+        to = arena_printf(k->h->a, "trip %% 2 ? (void *)((char *)f->arena + (%s)) : %s",
+                          host_plain(k->h, k->p->plan->node[k->id].other[i]),
+                          program_place(k->p, v));
+    } else if (b.in_place) {
+        to = arena_printf(k->h->a, "(char *)%s + trip * (%s)", program_place(k->p, v), bytes);
+    } else if (i < k->n->ncarried) {
+        host_try(k->t, "            ", "tn_need(f, &next[%u], %s)", i, bytes);
+        to = arena_printf(k->h->a, "next[%u].at", i);
+    } else {
+        keep_stacked(k, i, bytes);
+        to = arena_printf(k->h->a, "(char *)now[%u].at + trip * (%s)", i, bytes);
+    }
+    text_printf(k->t, "            out[%u] = %s;\n", 1 + i, to);
 }
 
 /* After an iteration: its results are the next one's values; stacked results have one shape in all
@@ -338,12 +340,11 @@ loop_after(Control *k, uint32_t i)
     if (!is_made(k, body, 1 + i))
         return;
     const char *bytes = host_checked(k->h, type_bytes(k->h->c, inner));
+    keep_stacked(k, i, bytes);
     text_printf(k->t,
-                "            if ((code = tn_keep(f, &now[%u], tn_size_mul(trip, %s), "
-                "tn_size_mul(trip + 1, %s))))\n                return code;\n"
                 "            memcpy((char *)now[%u].at + trip * (%s), next[%u].at, "
                 "(size_t)(%s));\n            tn_put(f, &next[%u]);\n",
-                i, bytes, bytes, i, bytes, i, bytes, i);
+                i, bytes, i, bytes, i);
 }
 
 /* Symbols of carried values become those of the iteration's results, all at once. */
@@ -363,7 +364,7 @@ loop_rebind(Control *k)
                 continue;
             text_printf(k->t, "%s%s", n ? ", " : "            const int64_t size[] = {",
                         host_checked(k->h, out->dim[d]));
-            text_printf(&set, "            %s = size[%u];\n", sym_of(k, (Sym)(uintptr_t)v.id), n++);
+            text_printf(&set, "            %s = size[%u];\n", sym_of(k, var_symbol(v)), n++);
         }
     }
     if (n)
@@ -397,9 +398,9 @@ loop_result(Control *k, uint32_t i)
     uint32_t block = k->p->plan->value[v].index;
     text_printf(
         k->t,
-        "        if (trip) {\n            tn_move(f, &f->block[%u], &now[%u]);\n        } else {\n"
-        "            if ((code = tn_need(f, &f->block[%u], %s)))\n                return code;\n",
-        block, i, block, bytes);
+        "        if (trip) {\n            tn_move(f, &f->block[%u], &now[%u]);\n        } else {\n",
+        block, i);
+    host_try(k->t, "            ", "tn_need(f, &f->block[%u], %s)", block, bytes);
     if (i < k->n->ncarried)
         text_printf(k->t, "            memcpy(f->block[%u].at, in[%u], (size_t)(%s));\n", block,
                     2 + i, bytes);
@@ -464,8 +465,7 @@ print_loop(Control *k)
                 (long long)most, (long long)most);
     for (uint32_t i = 0; i < nout; i++)
         loop_output(k, i);
-    text_printf(k->t, "            if ((code = %s(&inner)))\n                return code;\n",
-                program_graph(k->p, r->graph));
+    host_try(k->t, "            ", "%s(&inner)", program_graph(k->p, r->graph));
     for (uint32_t i = 0; i < nout; i++)
         loop_after(k, i);
     loop_rebind(k);
@@ -517,8 +517,7 @@ print_call(Control *k)
                 "        inner.output_dims = dims;\n",
                 k->h->nsymbol + 1, rank + 1, (long long)most, (long long)most);
     for (uint32_t i = 0; i < r->nbind; i++)
-        text_printf(k->t, "        own[%u] = %s;\n",
-                    host_symbol(k->h, (Sym)(uintptr_t)r->bind[i].var.id),
+        text_printf(k->t, "        own[%u] = %s;\n", host_symbol(k->h, var_symbol(r->bind[i].var)),
                     host_plain(k->h, r->bind[i].to));
     if (host_threads(k->h, &threads))
         text_printf(k->t, "        own[%u] = sym[%u];\n", threads, threads);
@@ -534,8 +533,7 @@ print_call(Control *k)
             place_result(k, r, i, "        ");
         }
     }
-    text_printf(k->t, "        if ((code = %s(&inner)))\n            return code;\n",
-                program_graph(k->p, r->graph));
+    host_try(k->t, "        ", "%s(&inner)", program_graph(k->p, r->graph));
     Map definer = graph_definers(r->graph, k->h->a);
     for (uint32_t i = 0, at = 0; i < nout; i++) {
         ValueId v = node_out(k->g, k->n, i);
@@ -552,15 +550,8 @@ print_call(Control *k)
                    "        ");
         }
     }
-    for (uint32_t i = 0; i < nout; i++) {
-        ValueId v = node_out(k->g, k->n, i);
-        if (v && k->p->plan->value[v].place != PLACE_BLOCK && is_made(k, r->graph, i))
-            text_printf(k->t, "        memcpy(%s, given[%u].at, (size_t)(%s));\n",
-                        program_place(k->p, v), i,
-                        host_plain(k->h, type_bytes(k->h->c, k->g->value.at[v].type)));
-        if (!v || (k->p->plan->value[v].place != PLACE_BLOCK && is_made(k, r->graph, i)))
-            text_printf(k->t, "        tn_put(f, &given[%u]);\n", i);
-    }
+    for (uint32_t i = 0; i < nout; i++)
+        settle_result(k, r, i, "        ");
     text_add(k->t, "    }\n");
 }
 
@@ -616,7 +607,7 @@ host_control(ProgramPrinter *p, NodeId id)
     program_statement(p);
     if (k.n->origin) {
         text_add(k.t, "    /* ");
-        host_comment(k.t, k.n->origin);
+        text_comment(k.t, k.n->origin);
         text_add(k.t, " */\n");
     }
     switch (k.n->callee) {

@@ -82,6 +82,17 @@ typedef struct {
     VEC(KernelWork) work;
 } KnownWork;
 
+/* A row of the manifest's table. */
+static void
+add_row(Works *w, const char *name, const char *origin, DType dtype, uint32_t function)
+{
+    text_add(&w->table, "    {");
+    host_string(&w->table, name);
+    text_add(&w->table, ", ");
+    host_string(&w->table, origin ? origin : name);
+    text_printf(&w->table, ", \"%s\", %u},\n", dtype_info[dtype].name, function);
+}
+
 static void
 kernels_of(Works *w, KnownWork *known_work, const Graph *g, uint32_t *nkernel)
 {
@@ -90,13 +101,8 @@ kernels_of(Works *w, KnownWork *known_work, const Graph *g, uint32_t *nkernel)
     for (NodeId n = 1; n < g->node.n; n++) {
         if (host_is_routine(g, n)) {
             const Node *node = &g->node.at[n];
-            text_add(&w->table, "    {");
-            host_string(&w->table, op_info[node->op].name);
-            text_add(&w->table, ", ");
-            host_string(&w->table, node->origin ? node->origin : op_info[node->op].name);
-            text_printf(&w->table, ", \"%s\", %u},\n",
-                        dtype_info[g->value.at[node_in(g, node, 0)].type->dtype].name,
-                        h->function.n + node->op);
+            add_row(w, op_info[node->op].name, node->origin,
+                    g->value.at[node_in(g, node, 0)].type->dtype, h->function.n + node->op);
             add_work(w, &(KernelWork){ 0 }, NULL, (*nkernel)++);
             continue;
         }
@@ -108,12 +114,7 @@ kernels_of(Works *w, KnownWork *known_work, const Graph *g, uint32_t *nkernel)
             map_put(&known_work->done, MAP_PTR(k->tree.list.at), at = known_work->work.n);
             VEC_PUSH(h->a, &known_work->work, kernel_work(h->c, k));
         }
-        text_add(&w->table, "    {");
-        host_string(&w->table, k->name);
-        text_add(&w->table, ", ");
-        host_string(&w->table, k->origin ? k->origin : k->name);
-        text_printf(&w->table, ", \"%s\", %u},\n", dtype_info[known_work->work.at[at].dtype].name,
-                    host_function(h, k));
+        add_row(w, k->name, k->origin, known_work->work.at[at].dtype, host_function(h, k));
         add_work(w, &known_work->work.at[at], k->predicted, (*nkernel)++);
     }
 }

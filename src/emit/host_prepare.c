@@ -183,7 +183,7 @@ check_ranges(Parts *p)
                     of[at] = (Blame){ i, d, true };
     }
     for (uint32_t s = 0; s < h->nsymbol; s++) {
-        Interval r = expr_symbol_get(h->c, (Var){ VAR_SYMBOL, MAP_PTR(h->symbol[s]) });
+        Interval r = expr_symbol_get(h->c, symbol_var(h->symbol[s]));
         uint32_t i = of[s].input, d = of[s].dim;
         if ((r.lo <= 0 && r.hi == INT64_MAX) || !of[s].known)
             continue;

@@ -26,7 +26,7 @@ print_array(ProgramPrinter *p, ValueId v, uint32_t at)
     }
     text_printf(t, "            {%s, '%c', %u, dim%u},    /* %%", program_place(p, v),
                 routine_type(type->dtype), type->rank, at);
-    host_comment(t, p->g->value.at[v].name);
+    text_comment(t, p->g->value.at[v].name);
     text_add(t, " */\n");
 }
 
@@ -79,7 +79,7 @@ host_routine(ProgramPrinter *p, NodeId id)
         for (uint32_t i = 0; i < nattr; i++)
             text_printf(t, "%.17g, ", attr[i]);
         text_printf(t, "0};\n        code = tn_routine(f, %u, tn_%s, tn_%s_plan, array, attr);\n",
-                    p->nrow, info->name, info->name);
+                    p->nrow, info->name, routine_named(info->name)->plan_name);
     }
     text_add(t, "        if (code)\n            return code;\n    }\n");
     p->run_row = ++p->nrow;

@@ -44,10 +44,8 @@ static void
 end_calls(ProgramPrinter *p)
 {
     if (p->run_row < p->nrow)
-        text_printf(&p->parts.body,
-                    "    if ((code = tn_calls(f, n, tn_functions, tn_rows + %u, %u, %u)))\n        "
-                    "return code;\n",
-                    p->run_at, p->run_row, p->nrow - p->run_row);
+        host_try(&p->parts.body, "    ", "tn_calls(f, n, tn_functions, tn_rows + %u, %u, %u)",
+                 p->run_at, p->run_row, p->nrow - p->run_row);
     p->run_at = p->length;
     p->run_row = p->nrow;
 }
@@ -90,7 +88,7 @@ program_memory(ProgramPrinter *p, NodeId id)
         program_statement(p);
         text_printf(&p->parts.body, "    if ((code = tn_need(f, &f->block[%u], %s)))    /* %%",
                     at->index, program_bytes(p, v->type, v->format));
-        host_comment(&p->parts.body, v->name);
+        text_comment(&p->parts.body, v->name);
         text_add(&p->parts.body, " */\n        return code;\n");
     }
 }
@@ -103,8 +101,7 @@ get_scratch(ProgramPrinter *p, NodeId id)
 
     if (!expr_const(scratch, NULL) && (p->g != p->h->g || graph_defined(&p->definer, scratch))) {
         program_statement(p);
-        text_printf(&p->parts.body, "    if ((code = tn_scratch(f, %s)))\n        return code;\n",
-                    host_checked(p->h, scratch));
+        host_try(&p->parts.body, "    ", "tn_scratch(f, %s)", host_checked(p->h, scratch));
     }
 }
 
@@ -169,7 +166,7 @@ call(ProgramPrinter *p, NodeId id)
     for (uint32_t i = 0; i < sizes->n; i++)
         text_printf(t, "%s%u,", i ? " " : "  ", host_symbol(p->h, sizes->at[i]));
     text_add(t, "    /* ");
-    host_comment(t, n->kernel->origin ? n->kernel->origin : n->kernel->name);
+    text_comment(t, n->kernel->origin ? n->kernel->origin : n->kernel->name);
     text_add(t, " */\n");
     p->length += 5 + 2 * nbuffer + sizes->n;
     p->nrow++;
@@ -197,25 +194,21 @@ copy(ProgramPrinter *p, uint32_t k)
 
     program_statement(p);
     if (p->g == p->h->g && v->type->dtype == DT_STR) {
-        text_printf(
-            t, "    if ((code = tn_text_out(f, f->made[%u], %s, %s)))\n        return code;\n",
-            output, program_place(p, from), host_checked(p->h, type_count(p->h->c, v->type)));
+        host_try(t, "    ", "tn_text_out(f, f->made[%u], %s, %s)", output, program_place(p, from),
+                 host_checked(p->h, type_count(p->h->c, v->type)));
         return;
     }
-    if (!p->plan->made || !p->plan->made[output]) {
-        text_printf(t, "    memcpy(f->outputs[%u], %s", output, program_place(p, from));
-        text_printf(t, ", (size_t)(%s));\n", host_plain(p->h, type_bytes(p->h->c, v->type)));
-        return;
-    }
-    if (p->plan->value[from].place == PLACE_BLOCK && is_last_copy(p->plan, k)) {
+    bool made = p->plan->made && p->plan->made[output];
+    if (made && p->plan->value[from].place == PLACE_BLOCK && is_last_copy(p->plan, k)) {
         text_printf(t, "    tn_move(f, f->made[%u], &f->block[%u]);\n", output,
                     p->plan->value[from].index);
         return;
     }
-    text_printf(t, "    if ((code = tn_need(f, f->made[%u], %s)))\n        return code;\n", output,
-                program_bytes(p, v->type, NULL));
-    text_printf(t, "    memcpy(f->made[%u]->at, %s", output, program_place(p, from));
-    text_printf(t, ", (size_t)(%s));\n", host_plain(p->h, type_bytes(p->h->c, v->type)));
+    if (made)
+        host_try(t, "    ", "tn_need(f, f->made[%u], %s)", output, program_bytes(p, v->type, NULL));
+    text_printf(t, "    memcpy(f->%s[%u]%s, %s, (size_t)(%s));\n", made ? "made" : "outputs",
+                output, made ? "->at" : "", program_place(p, from),
+                host_plain(p->h, type_bytes(p->h->c, v->type)));
 }
 
 /* Sizes of results that only the run determines, for callers that cannot read this graph's
@@ -293,7 +286,7 @@ static void
 graph_function(ProgramPrinter *p, Text *t)
 {
     text_printf(t, "/* ");
-    host_comment(t, p->g->name);
+    text_comment(t, p->g->name);
     text_printf(t,
                 " */\nstatic int\n%s(const TnFrame *caller)\n{\n    TnFrame frame = *caller, *f = "
                 "&frame;\n    int code = 0;\n",
@@ -362,10 +355,9 @@ check_value(Parts *p, const char *side, const char *what, uint32_t i, const Type
     for (uint32_t d = 0; d < type->rank; d++)
         bytes = expr_mul(h->c, bytes, type->dim[d]);
     part_statement(p);
-    text_printf(&p->body,
-                "    if ((code = tn_has(f, f->%s[%u], %s, %u, %s, %u)))\n        return code;\n",
-                side, i, what, i, host_checked(h, bytes),
-                dtype_info[type->dtype].bytes ? dtype_info[type->dtype].bytes : 1);
+    host_try(&p->body, "    ", "tn_has(f, f->%s[%u], %s, %u, %s, %u)", side, i, what, i,
+             host_checked(h, bytes),
+             dtype_info[type->dtype].bytes ? dtype_info[type->dtype].bytes : 1);
 }
 
 static bool
@@ -396,20 +388,13 @@ check_frame(Host *h)
 
     part_statement(&p);
     if (h->nsymbol)
-        text_printf(
-            &p.body,
-            "    if ((code = tn_has(f, sym, TN_FRAME_SYM, 0, %u, 8)))\n        return code;\n",
-            8 * h->nsymbol);
+        host_try(&p.body, "    ", "tn_has(f, sym, TN_FRAME_SYM, 0, %u, 8)", 8 * h->nsymbol);
     if (h->g->input.n)
-        text_printf(&p.body,
-                    "    if ((code = tn_has(f, f->inputs, TN_FRAME_INPUT, 0, %u, 1)))\n        "
-                    "return code;\n",
-                    8 * h->g->input.n);
+        host_try(&p.body, "    ", "tn_has(f, f->inputs, TN_FRAME_INPUT, 0, %u, 1)",
+                 8 * h->g->input.n);
     if (h->g->output.n)
-        text_printf(&p.body,
-                    "    if ((code = tn_has(f, f->outputs, TN_FRAME_OUTPUT, 0, %u, 1)))\n        "
-                    "return code;\n",
-                    8 * h->g->output.n);
+        host_try(&p.body, "    ", "tn_has(f, f->outputs, TN_FRAME_OUTPUT, 0, %u, 1)",
+                 8 * h->g->output.n);
     for (uint32_t i = 0; i < h->g->input.n; i++)
         check_value(&p, "inputs", "TN_FRAME_INPUT", i, h->g->value.at[h->g->input.at[i]].type);
     for (uint32_t i = 0; i < h->g->output.n; i++) {
@@ -419,10 +404,8 @@ check_frame(Host *h)
     }
     if (h->p->plan->weights_bytes) {
         part_statement(&p);
-        text_printf(&p.body,
-                    "    if ((code = tn_has(f, f->weights, TN_FRAME_WEIGHTS, 0, INT64_C(%lld), "
-                    "64)))\n        return code;\n",
-                    (long long)h->p->plan->weights_bytes);
+        host_try(&p.body, "    ", "tn_has(f, f->weights, TN_FRAME_WEIGHTS, 0, INT64_C(%lld), 64)",
+                 (long long)h->p->plan->weights_bytes);
     }
     part_statement(&p);
     text_add(&p.body, "    const void *const scratch = f->host->scratch;\n"

@@ -33,7 +33,7 @@ print_table(Host *h, uint32_t i)
         return;
     }
     text_printf(h->t, "static const char *const tn_table_%u[] = {    /* %%", i);
-    host_comment(h->t, v->name);
+    text_comment(h->t, v->name);
     text_add(h->t, " */\n");
     for (int64_t k = 0; k < n; k++) {
         text_add(h->t, "    ");

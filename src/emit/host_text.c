@@ -20,13 +20,15 @@ host_string(Text *t, const char *s)
 }
 
 void
-host_comment(Text *t, const char *s)
+host_try(Text *t, const char *indent, const char *format, ...)
 {
-    for (; s && *s; s++)
-        if (s[0] == '*' && s[1] == '/')
-            text_add(t, "* ");
-        else
-            text_bytes(t, (unsigned char)*s < ' ' ? " " : s, 1);
+    va_list args;
+
+    text_printf(t, "%sif ((code = ", indent);
+    va_start(args, format);
+    text_vprintf(t, format, args);
+    va_end(args);
+    text_printf(t, "))\n%s    return code;\n", indent);
 }
 
 uint32_t
@@ -55,7 +57,7 @@ print_symbol(void *user, Text *t, Var v)
 {
     Host *h = user;
     if (v.kind == VAR_SYMBOL)
-        text_printf(t, "sym[%u]", host_symbol(h, (Sym)(uintptr_t)v.id));
+        text_printf(t, "sym[%u]", host_symbol(h, var_symbol(v)));
     else
         h->failed =
             !diag_error(&h->c->diags, DIAG_INTERNAL, (Loc){ 0 }, "emit: a size depends on a loop");
@@ -138,7 +140,7 @@ checked_long(Host *h, const Expr *x)
             continue;
         }
         text_printf(&pairs, ", INT64_C(%lld), %u", (long long)t->coef,
-                    host_symbol(h, (Sym)(uintptr_t)t->factor->atom->var.id));
+                    host_symbol(h, var_symbol(t->factor->atom->var)));
         n++;
     }
     const char *sum = arena_printf(h->a, "tn_size_dot(sym, %u%s)", n, text_str(&pairs));

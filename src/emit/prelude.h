@@ -16,7 +16,7 @@
  * window read in common it carries from trip to trip, in memory as well (predictive commoning): a
  * convolution of three channels takes twice the time. Sums of integers, which are free to be
  * regrouped, it regroups across unrolled trips, and puts off additions until their operands are in
- * memory as well: kernels of such sums stand between TN_SUMS and TN_SUMS_END. */
+ * memory as well: kernels of such sums are between TN_SUMS and TN_SUMS_END. */
 #if defined __GNUC__ && !defined __clang__
 #pragma GCC optimize("no-tree-coalesce-vars", "no-predictive-commoning")
 #define TN_SUMS _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-tree-reassoc\", \"no-tree-ter\")")

@@ -6,15 +6,24 @@
  * the handle before that has their number as its pool. A node is a block that is to run on some
  * handles. Nodes of one block and one depth run together. The files that follow:
  *
+ *     batch_walk     control, which records nodes
  *     batch_sizes    sizes and pools
  *     batch_memory   rows that nothing reads any more
  *     batch_run      nodes that run together
  *     policy         the order in which they run
- *     batch_walk     control, which records nodes
+ *     batch_record   what control seldom asks for
  *     batch_many     all requests, from inputs to results
+ *
+ * This file and batch_walk are part of each model's program. The others are equal in all programs:
+ * they follow in a program of one source, and are an object of their own beside others.
  */
 #ifndef TN_PRELUDE_BATCH_H
 #define TN_PRELUDE_BATCH_H
+
+/* Functions that the model's program calls in the files that are equal in all programs. */
+#ifndef TN_LINKED
+#define TN_LINKED static __attribute__((unused))
+#endif
 
 typedef struct TnBatch TnBatch;
 typedef struct TnRequestRun TnRequestRun;
@@ -64,8 +73,8 @@ struct TnRequestRun {                /* how far a request is */
  * it. */
 #define TN_MOST_ASKED (INT64_C(7) << 22)
 enum { TN_SMALLEST_SHARE = 4 };      /* of the first one, a quarter: less brings a few turns */
-/* Rows of one size. soon: that recorded nodes have yet to make. */
-typedef struct { TnBlock row; int64_t bytes, used, soon; } TnPool;
+/* Rows of one size. soon: that recorded nodes have yet to make; most: that have been in use. */
+typedef struct { TnBlock row; int64_t bytes, used, soon, most; } TnPool;
 /* Requests of equal sizes. */
 typedef struct {
     int64_t *sym;                    /* [2 * nsymbol] as blocks have them; as they were given */
@@ -100,24 +109,15 @@ struct TnBatch {
  * while it is small. */
 TN_INLINE int tn_room(TnBatch *b, TnBlock *x, int64_t n, int64_t more, int64_t bytes)
 {
-    const int64_t used = n * bytes, want = (n + more) * bytes, small = INT64_C(1) << 20;
+    const int64_t used = n * bytes, want = (n + more) * bytes, small = INT64_C(1) << 24;
     if (__builtin_expect(want <= x->bytes, 1))
         return 0;
     return tn_keep(&b->frame, x, used, tn_max(want, tn_min(8 * used, small)));
 }
-TN_INLINE int tn_room_for_handles(TnBatch *b, int64_t n)
+TN_INLINE int tn_lacks_handles(const TnBatch *b, int64_t n)
 {
-    if (b->nhandle + n > INT32_MAX)
-        return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, b->nhandle, 0);
-    return tn_room(b, &b->handle, b->nhandle, n, sizeof(TnHandle));
-}
-static int tn_new_handles(TnBatch *b, int64_t n)
-{
-    int code = tn_room_for_handles(b, n);
-    for (int64_t i = 0; !code && i < n; i++)
-        TN_HANDLES(b)[b->nhandle + i] = (TnHandle){-1, 0, 0};
-    b->nhandle += code ? 0 : n;
-    return code;
+    return (b->nhandle + n > INT32_MAX) |
+           ((b->nhandle + n) * (int64_t)sizeof(TnHandle) > b->handle.bytes);
 }
 TN_INLINE TnSizesOf *tn_sizes_of(const TnBatch *b, int32_t sizes)
 {
@@ -127,19 +127,11 @@ TN_INLINE TnPool *tn_pool_of(const TnBatch *b, int32_t sizes, int32_t type)
 {
     return (TnPool *)b->pool.at + tn_sizes_of(b, sizes)->pool[type];
 }
-/* n fresh rows; the first into *row. */
-TN_INLINE int tn_rows_of(TnBatch *b, TnPool *p, int64_t n, int64_t *row)
+/* Lacks a pool room for n more rows? */
+TN_INLINE int tn_is_full(const TnPool *p, int64_t n)
 {
-    *row = p->used;
-    if (*row + n > INT32_MAX)
-        return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, *row, 0);
-    int code = 0;
-    if (__builtin_expect(p->bytes > INT32_MAX || (*row + n) * p->bytes > p->row.bytes, 0))
-        code = tn_keep(&b->frame, &p->row, tn_size_mul(*row, p->bytes),
-                       tn_size_mul(*row + n, p->bytes));
-    p->used += code ? 0 : n;
-    b->row_bytes += n * p->bytes;
-    return code;
+    return (p->bytes > INT32_MAX) | (p->used + n > INT32_MAX) |
+           ((p->used + n) * (p->bytes & INT32_MAX) > p->row.bytes);
 }
 /* The handles that a node reads, and how many. A list's node has them behind two numbers. */
 TN_INLINE const int32_t *tn_reads(const TnBatch *b, const TnNode *x, int32_t *n)
@@ -154,15 +146,6 @@ TN_INLINE int64_t tn_rows_each(const TnBatch *b, int32_t sizes, int32_t type)
     const int64_t n = tn_sizes_of(b, sizes)->rows[type];
     return n < 0 ? 1 : n;
 }
-/* Of n fresh values; the first into *row. */
-static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
-{
-    TnPool *p = tn_pool_of(b, sizes, type);
-    const int64_t each = tn_sizes_of(b, sizes)->rows[type];
-    n = each < 0 ? n : tn_size_mul(n, each);
-    p->soon -= n;
-    return tn_rows_of(b, p, n, row);
-}
 /* N runs of a block, at once. */
 TN_INLINE void tn_tally(const TnBatch *b, int32_t block, int64_t nodes)
 {
@@ -171,12 +154,7 @@ TN_INLINE void tn_tally(const TnBatch *b, int32_t block, int64_t nodes)
         b->m->count[block].batches++;
     }
 }
-/* A handle has a row of a type from now on. */
-static void tn_is_made(TnBatch *b, int64_t handle, int32_t sizes, int32_t type, int64_t row)
-{
-    TN_HANDLES(b)[handle] = (TnHandle){(int32_t)row, 0, tn_sizes_of(b, sizes)->pool[type]};
-}
-static const void *tn_row(const TnBatch *b, int32_t sizes, int32_t type, int64_t row)
+TN_INLINE const void *tn_row(const TnBatch *b, int32_t sizes, int32_t type, int64_t row)
 {
     const TnPool *p = tn_pool_of(b, sizes, type);
     return (const char *)p->row.at + row * p->bytes;

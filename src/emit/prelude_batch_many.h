@@ -124,8 +124,9 @@ static int tn_walk_all(TnBatch *b)
     return code;
 }
 
-/* What each request gave: rows to where its outputs are to be, sizes to its symbols. */
-static int tn_leave(TnBatch *b)
+/* What each request gave: rows to where its outputs are to be, in memory of the caller's frame;
+ * sizes to its symbols. */
+static int tn_leave(TnBatch *b, const TnFrame *frame)
 {
     int code = 0;
     for (int32_t i = 0; i < b->m->n; i++) {
@@ -138,7 +139,7 @@ static int tn_leave(TnBatch *b)
             const int32_t type = b->p->output_type[k], handle = ((const int32_t *)r->stack.at)[k];
             const int64_t bytes = tn_pool_of(b, r->sizes, type)->bytes;
             TnBlock *made = b->m->made && b->m->made[i] ? b->m->made[i][k] : 0;
-            if (made && (code = tn_need(&b->frame, made, bytes)))
+            if (made && (code = tn_need(frame, made, bytes)))
                 return code;
             void *to = made ? made->at : b->m->outputs[i][k];
             if (bytes && to)
@@ -148,10 +149,51 @@ static int tn_leave(TnBatch *b)
     return 0;
 }
 
+/* Memory whose first blocks are pieces of `first`: a few small requests take no others, and getting
+ * a block takes as long as what they do with it. The last piece is given back. */
+typedef struct {
+    TnMemory memory;
+    const TnMemory *more;
+    char *at;
+    char first[8192] __attribute__((aligned(64)));
+} TnFirstMemory;
+static void *tn_first_get(void *user, int64_t *bytes)
+{
+    TnFirstMemory *x = (TnFirstMemory *)user;
+    char *at = x->at;
+    if (tn_max(64, *bytes) > x->first + sizeof x->first - at)
+        return x->more->get(x->more->user, bytes);
+    *bytes = tn_max(64, (*bytes + 63) & ~INT64_C(63));
+    x->at += *bytes;
+    return at;
+}
+static void tn_first_put(void *user, void *at, int64_t bytes)
+{
+    TnFirstMemory *x = (TnFirstMemory *)user;
+    char *from = (char *)at;
+    if (from < x->first || from >= x->first + sizeof x->first)
+        x->more->put(x->more->user, at, bytes);
+    else if (from + bytes == x->at)
+        x->at = from;
+}
+static int tn_first_scratch(void *user, int64_t bytes)
+{
+    const TnMemory *more = ((TnFirstMemory *)user)->more;
+    return more->scratch ? more->scratch(more->user, bytes) : 1;
+}
+
 /* frame: what blocks run in; its sizes are those of each request. */
-static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *frame)
+TN_LINKED int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *frame)
 {
     TnBatch b = {.p = p, .m = m, .frame = *frame, .policy = p->policy};
+    TnFirstMemory first;
+    if (frame->memory && frame->memory->get) {
+        first.memory = (TnMemory){.size = sizeof first.memory, .get = tn_first_get,
+                                  .put = tn_first_put, .scratch = tn_first_scratch, .user = &first};
+        first.more = frame->memory;
+        first.at = first.first;
+        b.frame.memory = &first.memory;
+    }
     if (TN_HAS(m, policy) && m->policy)
         b.policy = m->policy;
     b.frame.arena = 0;               /* each block takes its own */
@@ -161,24 +203,24 @@ static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *fra
     if (!code)
         code = tn_walk_all(&b);
     if (!code)
-        code = tn_leave(&b);
+        code = tn_leave(&b, frame);
     for (int32_t i = 0; b.request.at && i < m->n; i++) {
-        tn_put(frame, &((TnRequestRun *)b.request.at)[i].stack);
-        tn_put(frame, &((TnRequestRun *)b.request.at)[i].frame);
+        tn_put(&b.frame, &((TnRequestRun *)b.request.at)[i].stack);
+        tn_put(&b.frame, &((TnRequestRun *)b.request.at)[i].frame);
     }
     for (int32_t i = 0; i < b.nsizes; i++)
-        tn_put(frame, &tn_sizes_of(&b, i)->memory);
+        tn_put(&b.frame, &tn_sizes_of(&b, i)->memory);
     for (int32_t i = 0; i < b.npool; i++)
-        tn_put(frame, &((TnPool *)b.pool.at)[i].row);
+        tn_put(&b.frame, &((TnPool *)b.pool.at)[i].row);
     TnBlock *own[] = {&b.handle, &b.node, &b.arg, &b.order, &b.count, &b.rows, &b.request,
                       &b.sizes, &b.pool, &b.bytes, &b.link, &b.met, &b.edge, &b.schedule};
     for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
-        tn_put(frame, own[i]);
+        tn_put(&b.frame, own[i]);
     return code;
 }
 
-static int tn_one(const TnBatchProgram *p, const TnFrame *f, const void *const *in,
-                  void *const *out, TnBlock *const *made)
+TN_LINKED int tn_one(const TnBatchProgram *p, const TnFrame *f, const void *const *in,
+                     void *const *out, TnBlock *const *made)
 {
     const TnMany m = {.size = sizeof m, .n = 1, .inputs = &in, .outputs = &out, .sym = &f->sym,
                       .made = &made};

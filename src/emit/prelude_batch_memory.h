@@ -4,9 +4,9 @@
 #ifndef TN_PRELUDE_BATCH_MEMORY_H
 #define TN_PRELUDE_BATCH_MEMORY_H
 
-/* Bytes of rows; less is not worth a look: as many as a core reads from memory while it looks at a
- * handle, and some more. */
-enum { TN_LEAST_SWEPT = 1 << 20, TN_WORTH_A_HANDLE = 64 };
+/* Bytes of rows; less is not worth a look: as many as a core computes, in blocks that do little,
+ * while it looks at a handle. */
+enum { TN_LEAST_SWEPT = 1 << 20, TN_WORTH_A_HANDLE = 16 };
 enum { TN_KEPT = 16 };               /* caches that pools may have, however few their rows are */
 
 /* Numbers on a stack are handles, links of lists or counters. Each is taken for all that it may be:
@@ -30,14 +30,16 @@ static void tn_mark(const TnBatch *b, const int32_t *at, int64_t n, unsigned cha
 }
 
 /* Rows that stay, whose where[row] is 1, move to the front of their pool; where[row] becomes their
- * new place. Where no rows are to follow and memory is no matter, all stay where they are. */
+ * new place. Where no rows are to follow and memory is no matter, all stay where they are. Memory
+ * matters where rows have been in it. */
 static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where, int shrink)
 {
     int64_t n = 0;
     for (int64_t row = 0; row < p->used; row++)
         n += where[row];
     const int64_t wanted = (n + tn_max(p->soon, 0)) * p->bytes;
-    const int stay = p->soon <= 0 && (!shrink || wanted > p->row.bytes / 4);
+    p->most = tn_max(p->most, p->used);
+    const int keep = !shrink || wanted > p->most * p->bytes / 4, stay = p->soon <= 0 && keep;
     n = 0;
     for (int64_t row = 0; row < p->used; row++) {
         if (!stay && where[row] && p->bytes && row != n)
@@ -46,7 +48,7 @@ static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where, int shrink)
         where[row] = !where[row] ? -1 : stay ? (int32_t)row : (int32_t)n++;
     }
     p->used = stay ? p->used : n;
-    if (stay || !shrink || wanted > p->row.bytes / 4)
+    if (keep)
         return 0;
     TnBlock less = {0, 0};           /* most of it is empty: it takes less from here on */
     int code = wanted > 0 ? tn_need(&b->frame, &less, wanted) : 0;
@@ -56,6 +58,7 @@ static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where, int shrink)
         memcpy(less.at, p->row.at, (size_t)(n * p->bytes));
     tn_put(&b->frame, &p->row);
     p->row = less;
+    p->most = n;
     return 0;
 }
 
@@ -68,7 +71,7 @@ TN_COLD int tn_drop_rows(TnBatch *b)
     int64_t rows = 0, room = 0;
     int code;
     for (int32_t i = 0; i < b->npool; i++)
-        rows += pool[i].used, room += pool[i].row.bytes;
+        rows += pool[i].used, room += tn_max(pool[i].most, pool[i].used) * pool[i].bytes;
     const int64_t bytes = (rows + b->npool) * (int64_t)sizeof(int32_t) + b->nhandle + b->nlink;
     if ((code = tn_need(&b->frame, &memory, bytes + 1)))
         return code;
@@ -114,10 +117,14 @@ TN_INLINE int64_t tn_worth(const TnBatch *b)
 {
     return TN_LEAST_SWEPT + TN_WORTH_A_HANDLE * b->nhandle;
 }
-/* If there are half as many rows more than the last time left, and they are worth a look. */
+/* Are there half as many rows more than the last time left, and are they worth a look? */
+TN_INLINE int tn_is_time_to_drop(const TnBatch *b)
+{
+    return __builtin_expect(b->row_bytes >= tn_max(b->sweep_at, tn_worth(b)), 0);
+}
 TN_INLINE int tn_sweep(TnBatch *b)
 {
-    return __builtin_expect(b->row_bytes < tn_max(b->sweep_at, tn_worth(b)), 1) ? 0 : tn_drop_rows(b);
+    return tn_is_time_to_drop(b) ? tn_drop_rows(b) : 0;
 }
 
 /* Room for the rows that what is recorded makes, at once, since a pool that grows is copied; for so

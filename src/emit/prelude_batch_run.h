@@ -6,6 +6,37 @@
 #ifndef TN_PRELUDE_BATCH_RUN_H
 #define TN_PRELUDE_BATCH_RUN_H
 
+static int tn_room_for_rows(TnBatch *b, TnPool *p, int64_t n)
+{
+    if (p->used + n > INT32_MAX)
+        return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, p->used, 0);
+    return tn_keep(&b->frame, &p->row, tn_size_mul(p->used, p->bytes),
+                   tn_size_mul(p->used + n, p->bytes));
+}
+/* n fresh rows; the first into *row. */
+static int tn_rows_of(TnBatch *b, TnPool *p, int64_t n, int64_t *row)
+{
+    const int code = tn_is_full(p, n) ? tn_room_for_rows(b, p, n) : 0;
+    *row = p->used;
+    p->used += code ? 0 : n;
+    b->row_bytes += n * p->bytes;
+    return code;
+}
+/* Of n fresh values; the first into *row. */
+static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
+{
+    TnPool *p = tn_pool_of(b, sizes, type);
+    const int64_t each = tn_sizes_of(b, sizes)->rows[type];
+    n = each < 0 ? n : tn_size_mul(n, each);
+    p->soon -= n;
+    return tn_rows_of(b, p, n, row);
+}
+/* A handle has a row of a type from now on. */
+static void tn_is_made(TnBatch *b, int64_t handle, int32_t sizes, int32_t type, int64_t row)
+{
+    TN_HANDLES(b)[handle] = (TnHandle){(int32_t)row, 0, tn_sizes_of(b, sizes)->pool[type]};
+}
+
 /* A block of values themselves, for one request: handles of what it reads, and of what it makes. */
 static int tn_run_alone(TnBatch *b, int32_t number, int32_t sizes, const int32_t *arg, int64_t made)
 {
@@ -41,7 +72,10 @@ TN_HOT static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const 
     const TnNode *node = (const TnNode *)b->node.at;
     const int32_t *arg = (const int32_t *)b->arg.at;
     const int64_t bytes = tn_sizes_of(b, sizes)->asked[number];
-    const int64_t at_once = tn_max(TN_LEAST_AT_ONCE, TN_CACHES_AT_ONCE * b->p->cache / bytes);
+    const int64_t at_once =
+        n <= TN_LEAST_AT_ONCE
+            ? n
+            : tn_max(TN_LEAST_AT_ONCE, TN_CACHES_AT_ONCE * b->p->cache / bytes);
     const void *in[2 * k->nin + 1];
     void *out[k->nout + 1];
     int64_t first[k->nout + 1], most = 1;
@@ -150,13 +184,49 @@ TN_INLINE int64_t tn_bucket(const TnNode *n, int64_t last, int64_t kinds)
 {
     return (n->depth < TN_LAST ? n->depth : n->depth - last) * kinds + n->block;
 }
-/* A node of this depth is recorded. */
-TN_INLINE void tn_deepen(TnBatch *b, int32_t depth)
+/* Is all computed that a node reads? Adds the bytes of that. */
+static int tn_is_ready(const TnBatch *b, const TnNode *node, int64_t *bytes)
 {
-    if (depth < TN_LAST)
-        b->deepest = tn_max(b->deepest, depth);
-    else
-        b->deepest_last = tn_max(b->deepest_last, depth - TN_LAST);
+    int64_t sum = 0;
+    int32_t n;
+    const int32_t *read = tn_reads(b, node, &n);
+    for (int32_t i = 0; i < n; i++) {
+        const TnHandle *x = TN_HANDLES(b) + read[i];
+        if (x->row < 0)
+            return 0;
+        sum += ((const TnPool *)b->pool.at)[x->pool].bytes;
+    }
+    *bytes += sum;
+    return 1;
+}
+
+/* Nodes of blocks that wait for all others run before them where they are ready, if what they read
+ * is a good part of the rows in use: it would be kept until the end. member: by block, of which
+ * block k has those up to end[k], the first done[k] of them have run. */
+enum { TN_GOOD_PART = 4 };           /* one in so many bytes */
+TN_COLD int tn_run_ready(TnBatch *b, int32_t *member, const int32_t *end, int32_t *done)
+{
+    const TnNode *node = (const TnNode *)b->node.at;
+    const int32_t kinds = b->p->nblock + 1;
+    int32_t ready[kinds];
+    int64_t bytes = 0;
+    int code = 0;
+    for (int32_t k = 0; k < kinds; k++) {
+        const int32_t from = end[k - 1] + done[k];
+        ready[k] = 0;
+        for (int32_t i = from; i < end[k]; i++)
+            if (tn_is_ready(b, &node[member[i]], &bytes)) {
+                const int32_t x = member[i];
+                member[i] = member[from + ready[k]];
+                member[from + ready[k]++] = x;
+            }
+    }
+    for (int32_t k = 0; k < kinds && TN_GOOD_PART * bytes > b->row_bytes && !code; k++)
+        if (ready[k]) {
+            code = tn_run_group(b, member + end[k - 1] + done[k], ready[k]);
+            done[k] += ready[k];
+        }
+    return code;
 }
 
 /* Run what is recorded: pieces 1, all of it; more where a walk goes on. */
@@ -170,39 +240,62 @@ TN_HOT static int tn_flush(TnBatch *b, int64_t pieces)
     b->asked = 0;
     if (!b->nnode)
         return 0;
-    if ((code = tn_expect_rows(b, pieces)))
-        return code;
-    if (__builtin_expect(b->policy->kind != TN_POLICY_DEPTH || b->policy->seen, 0)) {
-        int ran;
-        if ((code = tn_flush_by_policy(b, &ran)) || ran)
-            return code;
-    }
-    if (b->nnode == 1) {             /* a request alone that waits for it */
+    const int by_depth = b->policy->kind == TN_POLICY_DEPTH && !b->policy->seen;
+    if (b->nnode == 1 && by_depth) {         /* a request alone that waits for it */
         int32_t one = 0;
         code = tn_run_group(b, &one, 1);
         b->nnode = b->narg = b->deepest = b->deepest_last = 0;
         return code ? code : tn_sweep(b);
     }
-    if ((code = tn_keep(&b->frame, &b->count, 0, (nkey + 1) * (int64_t)sizeof(int32_t))) ||
+    if ((code = tn_expect_rows(b, pieces)))
+        return code;
+    if (__builtin_expect(!by_depth, 0)) {
+        int ran;
+        if ((code = tn_flush_by_policy(b, &ran)) || ran)
+            return code;
+    }
+    if ((code = tn_keep(&b->frame, &b->count, 0, (nkey + 1 + kinds) * (int64_t)sizeof(int32_t))) ||
         (code = tn_keep(&b->frame, &b->order, 0, b->nnode * (int64_t)sizeof(int32_t))))
         return code;
     int32_t *begin = (int32_t *)b->count.at, *order = (int32_t *)b->order.at;
-    memset(begin, 0, (size_t)(nkey + 1) * sizeof *begin);
+    int32_t *done = begin + nkey + 1;                /* [kinds] of the first behind the deepest */
+    memset(begin, 0, (size_t)(nkey + 1 + kinds) * sizeof *begin);
     for (int64_t i = 0; i < b->nnode; i++)
         begin[tn_bucket(&node[i], last, kinds) + 1]++;
     for (int64_t k = 0; k < nkey; k++)
         begin[k + 1] += begin[k];
     for (int64_t i = 0; i < b->nnode; i++)
         order[begin[tn_bucket(&node[i], last, kinds)]++] = (int32_t)i;
+    const int64_t first_last = (b->deepest + 1) * kinds;
     for (int64_t k = 0; !code && k < nkey; k++) {            /* begin[k] is where k ends by now */
         int32_t from = k ? begin[k - 1] : 0;
+        if (k >= first_last && k < first_last + kinds)
+            from += done[k - first_last];
         if (begin[k] > from) {
             code = tn_run_group(b, order + from, begin[k] - from);
+            if (!code && k < first_last && begin[nkey - 1] > begin[first_last - 1] &&
+                tn_is_time_to_drop(b))
+                code = tn_run_ready(b, order, begin + first_last, done);
             code = code ? code : tn_sweep(b);
         }
     }
     b->nnode = b->narg = b->deepest = b->deepest_last = 0;
     return code;
+}
+
+/* Are the recorded nodes enough for a piece, which runs before more are recorded? Rows that leave
+ * the L2 cache before they are read come back from further away; in a smaller piece, each batch
+ * reads its weights for fewer rows. So a piece fills the cache, or has as many bytes of rows as its
+ * batches read of weights, whichever is more. */
+enum { TN_ROOM_PIECES = 4 };         /* a pool that grows for a piece gets room for this many */
+static int tn_is_enough(const TnBatch *b)
+{
+    return b->asked / (b->deepest + b->deepest_last + 1) > b->p->weights;
+}
+/* Called when what is recorded takes more than the cache. */
+TN_LINKED int tn_run_piece(TnBatch *b)
+{
+    return tn_is_enough(b) ? tn_flush(b, TN_ROOM_PIECES) : 0;
 }
 
 #endif

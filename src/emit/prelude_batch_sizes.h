@@ -95,7 +95,7 @@ static int tn_take_pool(TnBatch *b, int64_t bytes, int32_t *out)
     if (b->nsizes > 1 && (code = tn_meet(b, TN_MET_POOL, &bytes, b->npool, out)))
         return code;
     if (*out == b->npool)
-        ((TnPool *)b->pool.at)[b->npool++] = (TnPool){{0, 0}, bytes, 0, 0};
+        ((TnPool *)b->pool.at)[b->npool++] = (TnPool){{0, 0}, bytes, 0, 0, 0};
     return 0;
 }
 
@@ -150,7 +150,7 @@ static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
 }
 
 /* These sizes, updated by what `from` are. */
-TN_CALLED int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes)
+TN_LINKED int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes)
 {
     const int64_t ns = b->p->nsymbol;
     int64_t given[ns + 1];
@@ -170,7 +170,7 @@ TN_CALLED int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes
     return 0;
 }
 /* Sets one late size, which may be `most`. */
-TN_CALLED int tn_set_size(TnBatch *b, int32_t late, int64_t value, int64_t most, int32_t *sizes)
+TN_LINKED int tn_set_size(TnBatch *b, int32_t late, int64_t value, int64_t most, int32_t *sizes)
 {
     const int64_t ns = b->p->nsymbol;
     int64_t given[ns + 1];

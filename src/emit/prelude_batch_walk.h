@@ -4,37 +4,34 @@
 #ifndef TN_PRELUDE_BATCH_WALK_H
 #define TN_PRELUDE_BATCH_WALK_H
 
-/* Are the recorded nodes enough for a piece, which runs before more are recorded? Rows that leave
- * the L2 cache before they are read come back from further away; in a smaller piece, each batch
- * reads its weights for fewer rows. So a piece fills the cache, or has as many bytes of rows as its
- * batches read of weights, whichever is more. */
-enum { TN_ROOM_PIECES = 4 };         /* a pool that grows for a piece gets room for this many */
-static int tn_is_enough(const TnBatch *b)
-{
-    return b->asked / (b->deepest + b->deepest_last + 1) > b->p->weights;
-}
+/* ---- what is equal in all programs ---- */
 
-/* Handles of the elements of what a node makes, where it is split. made: its handles. */
-TN_CALLED int tn_record_split(TnBatch *b, int32_t sizes, int32_t block, int64_t made)
+TN_LINKED int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *frame);
+TN_LINKED int tn_one(const TnBatchProgram *p, const TnFrame *f, const void *const *in,
+                     void *const *out, TnBlock *const *made);
+TN_LINKED int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes);
+TN_LINKED int tn_set_size(TnBatch *b, int32_t late, int64_t value, int64_t most, int32_t *sizes);
+TN_LINKED int tn_run_piece(TnBatch *b);
+TN_LINKED int tn_room_for_node(TnBatch *b, int32_t nin, int32_t nout);
+TN_LINKED int tn_room_for_row(TnBatch *b, TnPool *p);
+TN_LINKED int tn_room_for_call(TnBatch *b, TnRequestRun *r, int64_t slots);
+TN_LINKED int tn_run_host(TnBatch *b, const TnRequestRun *r, int32_t block, const void *const *in,
+                          void *const *out);
+TN_LINKED int tn_record_split(TnBatch *b, int32_t sizes, int32_t block, int64_t made);
+TN_LINKED int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, int32_t to, int32_t type,
+                              int32_t list);
+TN_LINKED int tn_row_in(TnBatch *b, int32_t sizes, int32_t type, int32_t *slot);
+TN_LINKED int tn_end(TnBatch *b, TnRequestRun *r, const int32_t *out);
+
+/* ---- recording ---- */
+
+/* A node of this depth is recorded. */
+TN_INLINE void tn_deepen(TnBatch *b, int32_t depth)
 {
-    const TnBatchBlock *k = b->p->block + block;
-    int code = 0;
-    for (int32_t o = 0; o < k->nout && !code; o++) {
-        const int64_t n = tn_sizes_of(b, sizes)->rows[k->type[k->nin + o]];
-        if (n < 0)
-            continue;
-        if (n >= INT32_MAX)
-            return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, n, 0);
-        code = tn_room_for_handles(b, n + 1);
-        const int32_t first = (int32_t)b->nhandle + 1;
-        for (int64_t i = 0; i <= n && !code; i++)
-            TN_HANDLES(b)[b->nhandle + i] =
-                (TnHandle){i ? -1 : -2, i ? TN_HANDLES(b)[made + o].depth : 0, i ? 0 : (int32_t)n};
-        if (!code)
-            TN_HANDLES(b)[made + o].pool = ~first;
-        b->nhandle += code ? 0 : n + 1;
-    }
-    return code;
+    if (depth < TN_LAST)
+        b->deepest = tn_max(b->deepest, depth);
+    else
+        b->deepest_last = tn_max(b->deepest_last, depth - TN_LAST);
 }
 
 /* A node for a block: slots of what it reads, and of what it makes, whose types are `type`. last:
@@ -45,10 +42,11 @@ TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t bloc
 {
     const int64_t nnode = b->nnode, narg = b->narg, nhandle = b->nhandle;
     const TnSizesOf *z = tn_sizes_of(b, r->sizes);
+    const int full = ((nnode + 1) * (int64_t)sizeof(TnNode) > b->node.bytes) |
+                     ((narg + nin) * (int64_t)sizeof(int32_t) > b->arg.bytes) |
+                     tn_lacks_handles(b, nout);
     int fault;
-    if ((fault = tn_room(b, &b->node, nnode, 1, sizeof(TnNode))) ||
-        (fault = tn_room(b, &b->arg, narg, nin, sizeof(int32_t))) ||
-        (fault = tn_room_for_handles(b, nout)))
+    if (__builtin_expect(full, 0) && (fault = tn_room_for_node(b, nin, nout)))
         return fault;
     TnHandle *handle = TN_HANDLES(b), *made = handle + nhandle;
     int32_t depth = last ? TN_LAST : 0, *arg = (int32_t *)b->arg.at + narg;
@@ -73,38 +71,7 @@ TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t bloc
     r->asked += bytes;
     b->asked += bytes;
     tn_deepen(b, depth);
-    return __builtin_expect(b->asked > b->p->cache, 0) && tn_is_enough(b)
-               ? tn_flush(b, TN_ROOM_PIECES)
-               : 0;
-}
-
-/* A node that puts the rows of a list behind each other: slots of the list and of the whole. */
-TN_CALLED int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, int32_t to, int32_t type,
-                           int32_t list)
-{
-    const TnLink *link = (const TnLink *)b->link.at;
-    int32_t n = 0, depth = 0;
-    int fault = 0;
-    for (int32_t l = slot[list]; l >= 0; l = link[l].before, n++)
-        depth = (int32_t)tn_max(depth, TN_HANDLES(b)[link[l].handle].depth);
-    const int64_t out = b->nhandle;
-    if ((fault = tn_room(b, &b->node, b->nnode, 1, sizeof(TnNode))) ||
-        (fault = tn_room(b, &b->arg, b->narg, n + 2, sizeof(int32_t))) ||
-        (fault = tn_new_handles(b, 1)))
-        return fault;
-    int32_t *arg = (int32_t *)b->arg.at + b->narg, at = n;
-    arg[0] = n;
-    arg[1] = type;
-    for (int32_t l = slot[list]; l >= 0; l = link[l].before)
-        arg[2 + --at] = link[l].handle;
-    TN_HANDLES(b)[out].depth = depth + 1;
-    tn_pool_of(b, sizes, type)->soon++;
-    slot[to] = (int32_t)out;
-    const TnNode made = {b->p->nblock, depth, (int32_t)b->narg, (int32_t)out, sizes};
-    ((TnNode *)b->node.at)[b->nnode++] = made;
-    b->narg += n + 2;
-    tn_deepen(b, depth);
-    return 0;
+    return __builtin_expect(b->asked > b->p->cache, 0) ? tn_run_piece(b) : 0;
 }
 
 /* Element i of what is split; where: the kernel that reads it. */
@@ -147,21 +114,16 @@ TN_INLINE int tn_fresh_row(TnBatch *b, int32_t sizes, int32_t type, int32_t *slo
 {
     const int32_t pool = tn_sizes_of(b, sizes)->pool[type];
     TnPool *p = (TnPool *)b->pool.at + pool;
-    int64_t row;
-    int fault = tn_room_for_handles(b, 1);
-    if (fault || (fault = tn_rows_of(b, p, 1, &row)))
+    int fault;
+    if (__builtin_expect(tn_lacks_handles(b, 1) | tn_is_full(p, 1), 0) &&
+        (fault = tn_room_for_row(b, p)))
         return fault;
-    TN_HANDLES(b)[b->nhandle] = (TnHandle){(int32_t)row, 0, pool};
+    TN_HANDLES(b)[b->nhandle] = (TnHandle){(int32_t)p->used, 0, pool};
     *slot = (int32_t)b->nhandle++;
-    *at = (char *)p->row.at + row * p->bytes;
+    *at = (char *)p->row.at + p->used++ * p->bytes;
+    b->row_bytes += p->bytes;
     return 0;
 }
-TN_CALLED int tn_row_in(TnBatch *b, int32_t sizes, int32_t type, int32_t *slot)
-{
-    void *at;
-    return tn_fresh_row(b, sizes, type, slot, &at);
-}
-
 /* The same of what is inline, bytes of it: a constant, so that it is no call. */
 TN_INLINE int tn_as_row(TnBatch *b, const TnRequestRun *r, int32_t type, int32_t *slot,
                         const int32_t *from, int64_t bytes)
@@ -173,25 +135,7 @@ TN_INLINE int tn_as_row(TnBatch *b, const TnRequestRun *r, int32_t type, int32_t
     return fault;
 }
 
-/* A block that the host computes, as a graph. */
-TN_CALLED int tn_run_host(TnBatch *b, const TnRequestRun *r, int32_t block, const void *const *in,
-                       void *const *out)
-{
-    b->frame.inputs = in;
-    b->frame.outputs = out;
-    b->frame.sym = tn_sizes_of(b, r->sizes)->sym;
-    return b->p->block[block].run(&b->frame);
-}
-
 /* ---- frames and turns ---- */
-
-static int tn_need_stack(TnBatch *b, TnRequestRun *r, int64_t slots)
-{
-    const int64_t bytes = slots * (int64_t)sizeof(int32_t);
-    return __builtin_expect(bytes <= r->stack.bytes, 1)
-               ? 0
-               : tn_keep(&b->frame, &r->stack, r->stack.bytes, bytes);
-}
 
 /* A frame behind the caller's: the slots that the caller has, and that the function needs. */
 TN_INLINE int tn_push(TnBatch *b, TnRequestRun *r, int32_t function, int32_t have, int32_t need,
@@ -201,8 +145,10 @@ TN_INLINE int tn_push(TnBatch *b, TnRequestRun *r, int32_t function, int32_t hav
     int fault;
     if (r->nframe >= b->p->max_calls)
         return tn_refuse(b->frame.fault, TN_FAULT_DEPTH, 0, 0, r->nframe + 1, b->p->max_calls);
-    if ((fault = tn_need_stack(b, r, (int64_t)r->base + have + need)) ||
-        (fault = tn_room(b, &r->frame, r->nframe, 1, sizeof(TnCallFrame))))
+    const int64_t slots = (int64_t)r->base + have + need;
+    const int full = (slots * (int64_t)sizeof(int32_t) > r->stack.bytes) |
+                     ((r->nframe + 1) * (int64_t)sizeof(TnCallFrame) > r->frame.bytes);
+    if (__builtin_expect(full, 0) && (fault = tn_room_for_call(b, r, slots)))
         return fault;
     ((TnCallFrame *)r->frame.at)[r->nframe++] = up;
     r->function = function;
@@ -216,21 +162,6 @@ TN_INLINE void tn_return(TnRequestRun *r)
     r->at = up->at;
     r->base = up->base;
     r->sizes = up->sizes;
-}
-
-/* The end of a request: handles of its outputs are the first slots from now on. */
-static int tn_end(TnBatch *b, TnRequestRun *r, const int32_t *out)
-{
-    const int32_t n = b->p->noutput, *slot = TN_STACK(r);
-    int32_t result[n + 1];
-    int fault = tn_need_stack(b, r, n);
-    for (int32_t i = 0; i < n; i++)
-        result[i] = slot[out[i]];
-    if (fault)
-        return fault;
-    memcpy(r->stack.at, result, (size_t)n * sizeof *result);
-    r->ended = 1;
-    return 0;
 }
 
 /* May there be another turn behind these? */

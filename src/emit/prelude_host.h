@@ -84,7 +84,7 @@ static void tn_call(const TnHost *h, TnKernelFn *fn, const TnArgs *args, int64_t
 #define TN_N(k) (-1 - (k))
 static int64_t tn_number(int64_t x, const int64_t *n) { return x < 0 ? n[-1 - x] : x; }
 
-/* Where a tensor lies: number x of the inputs or outputs; byte x of the weights or the arena; block
+/* Where a tensor is stored: number x of the inputs or outputs; byte x of the weights or the arena; block
  * x of the graph; table x; TN_BEHIND + k: byte x of output k. */
 enum { TN_INPUT, TN_OUTPUT, TN_WEIGHTS, TN_ARENA, TN_BLOCK, TN_TABLE, TN_BEHIND };
 static void *tn_place(const TnFrame *f, const int64_t *n, int64_t where, int64_t x)
@@ -138,7 +138,7 @@ tn_put(const TnFrame *f, TnBlock *b)
     b->at = 0;
     b->bytes = 0;
 }
-/* The block has room for so many bytes; what it held is lost when it grows. */
+/* The block has room for `bytes`; its contents are lost when it grows. */
 __attribute__((unused)) static int
 tn_need(const TnFrame *f, TnBlock *b, int64_t bytes)
 {
@@ -198,7 +198,7 @@ TN_INLINE int tn_has(const TnFrame *f, const void *at, int32_t what, int32_t whi
 
 /* ---- sizes that data define ------------------------------------------------------------------ */
 
-/* Symbol `number` is v, which must lie in [least, most]. */
+/* Symbol `number` is v, which must be in [least, most]. */
 __attribute__((unused)) static int
 tn_define(const TnFrame *f, int32_t number, int64_t v, int64_t least, int64_t most)
 {

@@ -124,7 +124,7 @@ TN_PARTS_BITS(128) TN_PARTS_BITS(256) TN_PARTS_BITS(512)
 #elif defined(__AVX2__) && defined(__has_builtin)
 #if __has_builtin(__builtin_ia32_maskloadd256) && __has_builtin(__builtin_ia32_maskstored256)
 #define TN_MASKS(size, bytes) ((size) >= 4 && (bytes) <= 32)
-#define TN_PIECES 1              /* a masked store is microcode on AMD's (12 to 19 cycles): so many lanes are two or three stores */
+#define TN_PIECES 1              /* a masked store is microcode on AMD's (12 to 19 cycles): a known number of lanes is two or three stores */
 #define TN_PART(name, suffix, T, lanes)                                                            \
     typedef T tn_part_##name __attribute__((vector_size(lanes * sizeof(T))));                      \
     TN_INLINE void tn_part_load_##name(void *v, const void *p, tn_part_##name mask)                \
@@ -186,9 +186,9 @@ TN_INLINE void tn_part_load_if(void *v, const void *p, const void *mask, int64_t
 #define TN_PIECES 0
 #endif
 
-/* Vectors past the caches: a line that is written whole need not be read first. Only where they lie
+/* Non-temporal stores: a line that is written completely is not read first. Only where vectors are
  * at multiples of their size, which callers' outputs need not. Such stores keep no order with
- * others: TN_STREAMED stands between them and the signal that they are made. */
+ * others: TN_STREAMED is between them and the signal that they are done. */
 #if defined(__AVX512F__)
 #define TN_STREAM_BYTES 64
 #define TN_STREAM movntps512

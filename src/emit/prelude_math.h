@@ -3,16 +3,17 @@
  * Each is written once, over a "shape": f32 (one lane) or f32xN. S names the shape, F is its
  * floats, I the integers of the same width. A scalar tail so computes what the vector body does.
  * There are no branches and no tables: what a processor with N lanes pays for is the number of
- * operations, and these are few. They do not all wait for each other either: a processor has some
- * hundred operations in sight, four of these functions, so long polynomials are sums of short ones.
+ * operations, and these are few. They do not all wait for each other either: a reorder buffer
+ * holds some hundred operations, four of these functions, so long polynomials are sums of short
+ * ones.
  * tools/minimax.py derives the coefficients.
  *
  * What all share is e^x. With n = round(x / ln 2) and r = x - n ln 2 (Cody and Waite: n times the
  * first part of ln 2 is exact), e^x = 2^n p(r). The rounding is an addition: t = x / ln 2 + 1.5 *
  * 2^23 + b holds n + b in its low bits, so that t shifted left by 23 is the float 2^(n + b - 127):
  * TN_ROUND and TN_POWER. One such power reaches 254 of the 278 binary orders from the smallest
- * denormal to overflow. exp takes two, or the processor's own scaling; who knows that x is at most
- * 20 shifts the range, with b = 127 + 64.
+ * denormal to overflow. exp takes two, or the processor's own scaling; functions whose x is at most
+ * 20 shift the range, with b = 127 + 64.
  *
  * tanh     (e^2a - 1) / (e^2a + 1) for a = |x|, with e^2a - 1 = 2^n q(r) + (2^n - 1) exact to the
  *          last place near 0 as well; the quotient damps the errors of large a.
@@ -22,7 +23,7 @@
  * softplus max(x, 0) + log(1 + e^-|x|), the logarithm a polynomial in e^-|x|.
  * log      x = m 2^e with m in [2/3, 4/3). What is no positive number is put in through the addend.
  *
- * Where the compiler may fuse a product and a sum, only one product stands beside the sum: so it
+ * Where the compiler may fuse a product and a sum, only one product is beside the sum: so it
  * has no choice which to fuse, and one lane gives the bits that many lanes give. */
 #ifndef TN_PRELUDE_MATH_H
 #define TN_PRELUDE_MATH_H
@@ -221,7 +222,7 @@
 
 /* ---- f16 and bf16 in memory ------------------------------------------------------------------ */
 
-/* H holds the bits of as many as S has lanes, LONG makes integers as wide as floats of them: to
+/* H holds the bits of N elements, S has N lanes, LONG makes integers as wide as floats of them: to
  * floats, back (nearest, ties to even), and a float rounded to what it would be. The processor's
  * own conversion is in tn_f16_load and tn_f16_store, where it has one. */
 #define TN_SHORT_FLOATS(S, F, I, H, LONG, CONVERT)                                                 \

@@ -34,7 +34,7 @@ TN_INLINE int64_t tn_max(int64_t a, int64_t b) { return a > b ? a : b; }
 TN_INLINE int64_t tn_broadcast(int64_t a, int64_t b) { return a == 0 || b == 0 ? 0 : tn_max(a, b); }
 TN_INLINE int tn_inside(int64_t i, int64_t n) { return (uint64_t)i < (uint64_t)n; }
 /* The place if it is inside of a tensor, else that of a zero of any type. The address is hidden
- * from the compiler, which would branch instead, and nobody foresees which way. */
+ * from the compiler, which would branch instead, and no predictor foresees which way. */
 TN_INLINE const void *tn_or_zero(int inside, const void *at)
 {
     static const uint64_t nothing = 0;

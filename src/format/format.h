@@ -116,8 +116,6 @@ typedef struct {
 } FormatProblem;
 
 #define FORMAT_MAX_TABLE (1u << 20) /* named limit: entries */
-/* named limit: partial choices that are kept where tables would be larger */
-#define FORMAT_BEAM 256
 
 /* widest: entries of the largest table wanted; solved: eliminations computed, not looked up */
 typedef struct {
@@ -128,7 +126,7 @@ typedef struct {
 } FormatResult;
 /* The choice [nvar] of least total cost, exactly, by eliminating variables. Ties go to the first in
  * lexical order of what is eliminated last. Where a table would exceed max_table entries, the rest
- * is searched by a beam, and the result is not exact. */
+ * is improved one variable at a time, and the result is not exact. */
 FormatResult format_search(Arena *a, const FormatProblem *p, uint32_t *choice);
 
 /* ---- constants (format.c) -------------------------------------------------------------------- */

@@ -95,8 +95,6 @@ double format_entry(const Formats *f, uint32_t factor, const uint32_t *choice);
 /* Prices all kernels under a choice; false: all were. */
 bool format_price_wanted(Formats *f, const uint32_t *choice);
 double format_cost_of_all(const Formats *f, const uint32_t *choice);
-/* Each kernel in turn chooses the best order for its outputs, given its inputs' orders. */
-void format_greedy(Formats *f, uint32_t *choice);
 /* ---- memory.c ---- */
 
 /* Bytes of intermediate tensors alive while a node runs, [node.n]. */

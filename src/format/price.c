@@ -3,8 +3,8 @@
  * Beside the operands of a matrix multiplication, arguments are expected to have the output's
  * order; in a kernel without one, three or more values of a rank are expected to have one order.
  * These combinations are priced first. Any other is expected to cost no less than if all had the
- * order of one of them; it is priced when the search chooses it, or when each kernel choosing by
- * itself (format_greedy) does. Equal kernels, over values with equal choices, share one table.
+ * order of one of them; it is priced when the search chooses it. Equal kernels, over values with
+ * equal choices, share one table.
  */
 #include "format/internal.h"
 
@@ -450,8 +450,8 @@ want(Formats *f, uint32_t factor, uint64_t at)
     VEC_PUSH(f->arena, &f->wanted, ((WantedPrice){ factor, at }));
 }
 
-/* Prices all wanted entries as one batch; false: there were none. */
-static bool
+/* Prices all wanted entries as one batch. */
+static void
 price_wanted(Formats *f)
 {
     const FormatPrice *price = &f->request->price;
@@ -470,7 +470,6 @@ price_wanted(Formats *f)
     for (uint32_t i = 0; i < n; i++)
         f->table[f->wanted.at[i].factor]->known[f->wanted.at[i].at] = true;
     f->wanted.n = 0;
-    return n > 0;
 }
 
 bool
@@ -502,53 +501,4 @@ format_cost_of_all(const Formats *f, const uint32_t *choice)
     for (uint32_t i = 0; i < f->factor.n; i++)
         sum += format_entry(f, i, choice);
     return sum;
-}
-
-/* Gives all outputs of a kernel one choice, where they have it. */
-static void
-write_as(const Formats *f, NodeId n, uint32_t c, uint32_t *choice)
-{
-    const Node *node = &f->g->node.at[n];
-
-    for (uint32_t i = 0; i < node->out.count; i++) {
-        uint32_t x = f->var[node_out(f->g, node, i)];
-        if (x && c < f->size[x - 1])
-            choice[x - 1] = c;
-    }
-}
-
-/* Gives the outputs of a kernel the cheapest choice, of equal ones a priced one. Entries that may
- * be cheaper are wanted. */
-static void
-write_cheapest(Formats *f, uint32_t factor, uint32_t *choice)
-{
-    const FormatFactor *p = &f->factor.at[factor];
-    const CostTable *t = f->table[factor];
-    NodeId n = f->kernel[factor];
-    double least = INFINITY;
-    uint32_t best = 0;
-
-    for (int known = 1; known >= 0; known--)
-        for (uint32_t c = 0; c <= MAX_ORDERS; c++) {
-            write_as(f, n, c, choice);
-            uint64_t at = place_of(f, p->n, p->var, choice);
-            if (t->known[at] != known || t->cost[at] >= least)
-                continue;
-            if (!known)
-                want(f, factor, at);
-            least = t->cost[at];
-            best = c;
-        }
-    write_as(f, n, best, choice);
-}
-
-void
-format_greedy(Formats *f, uint32_t *choice)
-{
-    do {
-        memset(choice, 0, f->nvar * sizeof *choice);
-        for (uint32_t i = 0; i < f->factor.n; i++)
-            if (f->factor.at[i].n)
-                write_cheapest(f, i, choice);
-    } while (price_wanted(f));
 }

@@ -13,7 +13,6 @@
 #include "format/format.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -324,13 +323,7 @@ eliminate(Elimination *s, uint32_t var)
     return (Eliminated){ var, b.nscope, b.scope, r->best };
 }
 
-/* ---- a beam, for what is too wide ------------------------------------------------------------ */
-
-/* from: index of the partial choice that it extends */
-typedef struct {
-    double cost;
-    uint32_t from, choice;
-} Partial;
+/* ---- one variable at a time, for what is too wide -------------------------------------------- */
 
 static double
 entry_at(const Elimination *s, const PriceTable *t, const uint32_t *choice)
@@ -344,7 +337,7 @@ entry_at(const Elimination *s, const PriceTable *t, const uint32_t *choice)
 
 /* The remaining variables, each next to as many earlier neighbours as possible. */
 static uint32_t
-beam_order(Elimination *s, uint32_t *order)
+climb_order(Elimination *s, uint32_t *order)
 {
     uint32_t n = 0, left = 0, *near = NEW_ARRAY(s->arena, uint32_t, s->p->nvar);
     bool *taken = NEW_ARRAY(s->arena, bool, s->p->nvar);
@@ -365,18 +358,6 @@ beam_order(Elimination *s, uint32_t *order)
     return n;
 }
 
-static int
-by_cost(const void *a, const void *b)
-{
-    const Partial *x = a, *y = b;
-
-    if (x->cost != y->cost)
-        return x->cost < y->cost ? -1 : 1;
-    return x->from != y->from      ? (x->from < y->from ? -1 : 1)
-           : x->choice < y->choice ? -1
-                                   : x->choice > y->choice;
-}
-
 /* The tables of `var` whose variables are all decided. */
 static double
 complete_tables(const Elimination *s, uint32_t var, const bool *decided, const uint32_t *choice)
@@ -393,56 +374,39 @@ complete_tables(const Elimination *s, uint32_t var, const bool *decided, const u
     return sum;
 }
 
-static void
-beam(Elimination *s, uint32_t *choice)
+/* The value of `var` that costs least beside the others; true: it is another one, and better. */
+static bool
+improve(const Elimination *s, uint32_t var, const bool *decided, uint32_t *choice)
 {
-    uint32_t nvar = s->p->nvar, *order = NEW_ARRAY(s->arena, uint32_t, nvar),
-             n = beam_order(s, order), kept = 1;
-    uint32_t *now = NEW_ARRAY(s->arena, uint32_t, (size_t)FORMAT_BEAM *nvar),
-             *next = NEW_ARRAY(s->arena, uint32_t, (size_t)FORMAT_BEAM *nvar);
-    double *cost = NEW_ARRAY(s->arena, double, FORMAT_BEAM);
-    bool *decided = NEW_ARRAY(s->arena, bool, nvar);
+    uint32_t was = choice[var], best = was;
+    double least = complete_tables(s, var, decided, choice);
+
+    for (uint32_t c = 0; c < s->p->size[var]; c++) {
+        choice[var] = c;
+        double sum = complete_tables(s, var, decided, choice);
+        best = sum < least ? c : best;
+        least = sum < least ? sum : least;
+    }
+    choice[var] = best;
+    return best != was;
+}
+
+/* Decides one variable after the other, then changes one at a time until no change helps. */
+static void
+climb(Elimination *s, uint32_t *choice)
+{
+    uint32_t *order = NEW_ARRAY(s->arena, uint32_t, s->p->nvar), n = climb_order(s, order);
+    bool *decided = NEW_ARRAY(s->arena, bool, s->p->nvar), better = true;
 
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t v = order[i], most = 0;
-        Partial *p = NEW_ARRAY(s->arena, Partial, kept * s->p->size[v]);
-        decided[v] = true;
-        for (uint32_t k = 0; k < kept; k++)
-            for (uint32_t c = 0; c < s->p->size[v]; c++) {
-                now[(size_t)k * nvar + v] = c;
-                p[most++] =
-                    (Partial){ cost[k] + complete_tables(s, v, decided, now + (size_t)k * nvar), k,
-                               c };
-            }
-        qsort(p, most, sizeof *p, by_cost);
-        kept = most < FORMAT_BEAM ? most : FORMAT_BEAM;
-        for (uint32_t k = 0; k < kept; k++) {
-            memcpy(next + (size_t)k * nvar, now + (size_t)p[k].from * nvar, nvar * sizeof *now);
-            next[(size_t)k * nvar + v] = p[k].choice;
-            cost[k] = p[k].cost;
-        }
-        uint32_t *was = now;
-        now = next;
-        next = was;
+        choice[order[i]] = 0;
+        decided[order[i]] = true;
+        improve(s, order[i], decided, choice);
     }
-    for (uint32_t i = 0; i < n; i++)
-        choice[order[i]] = now[order[i]];
-    for (bool better = true; better;) { /* then improve one variable at a time */
+    while (better) {
         better = false;
-        for (uint32_t i = 0; i < n; i++) {
-            uint32_t v = order[i], best = choice[v];
-            double least = complete_tables(s, v, decided, choice);
-            for (uint32_t c = 0; c < s->p->size[v]; c++) {
-                choice[v] = c;
-                double sum = complete_tables(s, v, decided, choice);
-                if (sum < least) {
-                    least = sum;
-                    best = c;
-                    better = true;
-                }
-            }
-            choice[v] = best;
-        }
+        for (uint32_t i = 0; i < n; i++)
+            better |= improve(s, order[i], decided, choice);
     }
 }
 
@@ -494,7 +458,7 @@ format_search(Arena *a, const FormatProblem *p, uint32_t *choice)
         order[n] = eliminate(&s, var);
     }
     if (!r.exact)
-        beam(&s, choice);
+        climb(&s, choice);
     while (n-- > 0) {
         uint64_t at = 0;
         for (uint32_t i = 0; i < order[n].nscope; i++)

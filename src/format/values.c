@@ -107,7 +107,6 @@ solve(Formats *f, Text *remarks)
 {
     uint32_t *plain = NEW_ARRAY(f->arena, uint32_t, f->nvar),
              *last = NEW_ARRAY(f->arena, uint32_t, f->nvar),
-             *greedy = NEW_ARRAY(f->arena, uint32_t, f->nvar),
              *searched = NEW_ARRAY(f->arena, uint32_t, f->nvar);
 
     if (f->request->price.begin)
@@ -116,7 +115,6 @@ solve(Formats *f, Text *remarks)
         format_factors(f, searched);
     while (f->request->price.again && f->request->price.again(f->request->price.user));
     choose_channels_last(f, last);
-    format_greedy(f, greedy);
     const uint32_t *choice = f->request->how == FORMAT_CHANNELS_LAST ? last : plain;
     double as_it_is = format_cost_of_all(f, plain);
     FormatFound found = { choice, format_cost_of_all(f, choice), as_it_is };
@@ -126,11 +124,10 @@ solve(Formats *f, Text *remarks)
         if (!r.exact)
             text_printf(remarks,
                         "; the exact search would need a table of %.3g entries, %u are the limit: "
-                        "a beam of %d chose instead\n",
-                        (double)r.widest, FORMAT_MAX_TABLE, FORMAT_BEAM);
+                        "the rest was improved one value at a time\n",
+                        (double)r.widest, FORMAT_MAX_TABLE);
         take_if_less(f, &found, plain);
         take_if_less(f, &found, last);
-        take_if_less(f, &found, greedy);
     }
     if (!isfinite(found.cost))
         return refuse(f, found.choice);

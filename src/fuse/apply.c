@@ -327,7 +327,7 @@ fuse_apply(const Graph *g, const FusePlan *p)
     Graph *to = NULL;
 
     if (!no) {
-        Fusion f = fuse_compose(g, scratch, p, NULL);
+        Fusion f = fuse_compose(g, scratch, p, NULL, NULL);
         Groups groups = fuse_groups(g, scratch, p);
         no = fuse_illegal_kernels(&f, &groups);
         to = no ? NULL : add_kernels(&f, &groups);

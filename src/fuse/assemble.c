@@ -14,7 +14,7 @@ FuseNodes
 fuse_nodes(const Graph *g, Arena *scratch, const FuseRules *rules)
 {
     FuseNodes s = { .g = g,
-                    .f = fuse_compose(g, scratch, NULL, rules),
+                    .f = fuse_compose(g, scratch, NULL, rules, fuse_known_nests(scratch)),
                     .scratch = scratch,
                     .node = NEW_ARRAY(scratch, NodeId, g->node.n),
                     .at = NEW_ARRAY(scratch, uint32_t, g->node.n) };

@@ -10,11 +10,6 @@
 
 #include <string.h>
 
-/* The most sets listed of contractions that read one value: all sets of six. Bounds the kernels
- * that are made and priced, which double with each contraction. In nets with attention or branches
- * two to four read one value. */
-#define MOST_BESIDE 57
-
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 static uint32_t
@@ -147,34 +142,6 @@ add_triples(GroupMerge *j, NodeId product, NodeId group)
     }
 }
 
-/* Is the group one reduction over a sliding window? */
-static bool
-is_window(GroupMerge *j, NodeId group)
-{
-    if (!group || list_stages(j, group) != 1 || !fuse_traits_of(j->f, j->stage[0])->reduces)
-        return false;
-    const Nest *n = j->f->call[j->stage[0]].nest;
-    Accesses reads = nest_accesses(j->f->ctx, j->f->arena, n);
-    for (uint32_t i = 0; i < reads.n; i++)
-        if (nest_mapping(j->f->ctx, n, &reads.at[i]) == MAP_WIN)
-            return true;
-    return false;
-}
-
-/* Window, contraction: a depthwise and a pointwise convolution. */
-static void
-add_windows(GroupMerge *j, NodeId product, NodeId group)
-{
-    const FusedCall *p = &j->f->call[product];
-
-    for (uint32_t i = 0; i < p->nest->nin; i++) {
-        NodeId two[] = { group_of(j, p->value[i]), group };
-        if (two[0] != group && is_window(j, two[0]) && is_closed(j, two, 2))
-            add(j,
-                (MergeCandidate){ .member = { j->g->value.at[p->value[i]].def, product }, .n = 2 });
-    }
-}
-
 /* Contraction, rows of its result, which may be stored too: a normalisation behind it. */
 static void
 add_rows(GroupMerge *j, NodeId row, NodeId group)
@@ -290,8 +257,6 @@ add_scaled(GroupMerge *j, NodeId sum, NodeId group)
 
 /* ---- products side by side ------------------------------------------------------------------- */
 
-typedef VEC(MergeCandidate) Sets;
-
 /* The contractions that read a value, in the order of their groups. */
 static uint32_t
 products_of(GroupMerge *j, ValueId v, NodeId *out)
@@ -333,108 +298,33 @@ find_waits(GroupMerge *j, const NodeId *product, uint32_t n)
     return waits;
 }
 
-/* A set of contractions that read one value, by number, ascending. */
-typedef struct {
-    uint32_t at[ORDER_MOST_MERGED], n;
-} ProductSet;
-typedef struct {
-    const NodeId *product;
-    const bool *waits;
-    uint32_t n;
-    VEC(ProductSet) set;
-} ProductSets;
-
-/* Extends a set by one, if that depends on none of it. */
-static bool
-may_have(const ProductSets *b, ProductSet *s, uint32_t more)
-{
-    for (uint32_t i = 0; i < s->n; i++)
-        if (b->waits[(size_t)s->at[i] * b->n + more])
-            return false;
-    if (s->n == ORDER_MOST_MERGED)
-        return false;
-    s->at[s->n++] = more;
-    return true;
-}
-
-/* Lists all legal sets by size; false: there are too many. */
-static bool
-list_sets(ProductSets *b, Arena *a)
-{
-    for (uint32_t i = 0; i < b->n; i++)
-        VEC_PUSH(a, &b->set, ((ProductSet){ { i }, 1 }));
-    for (uint32_t at = 0; at < b->set.n; at++) {
-        ProductSet s = b->set.at[at];
-        for (uint32_t i = s.at[s.n - 1] + 1; i < b->n; i++) {
-            ProductSet more = s;
-            if (!may_have(b, &more, i))
-                continue;
-            if (b->set.n == b->n + MOST_BESIDE)
-                return false;
-            VEC_PUSH(a, &b->set, more);
-        }
-    }
-    return true;
-}
-
-/* Lists greedy maximal sets, each starting with the first contraction not in an earlier one, and
- * each also without one of its members. */
-static void
-list_some_sets(ProductSets *b, Arena *a)
-{
-    bool *gone = NEW_ARRAY(a, bool, b->n);
-
-    b->set.n = 0;
-    for (uint32_t first = 0; first < b->n; first++) {
-        ProductSet all = { { first }, 1 };
-        if (gone[first])
-            continue;
-        for (uint32_t i = first + 1; i < b->n; i++)
-            gone[i] = gone[i] || may_have(b, &all, i);
-        for (uint32_t missing = 0; missing <= all.n; missing++) { /* finally the whole set */
-            ProductSet s = { { 0 }, 0 };
-            for (uint32_t i = 0; i < all.n; i++)
-                if (i != missing)
-                    s.at[s.n++] = all.at[i];
-            VEC_PUSH(a, &b->set, s);
-        }
-    }
-}
-
-/* Members are in the order of their groups. */
-static bool
-is_part(const MergeCandidate *t, const MergeCandidate *of)
-{
-    uint32_t met = 0;
-
-    for (uint32_t i = 0; i < of->n && met < t->n; i++)
-        met += of->member[i] == t->member[met];
-    return met == t->n;
-}
-
-/* Adds sets of independent contractions that read one value. */
+/* Adds disjoint sets of independent contractions that read one value, each with as many as it can
+ * have. */
 static void
 add_beside(GroupMerge *j, ValueId v)
 {
     Arena *a = j->f->arena;
     NodeId *product = NEW_ARRAY(a, NodeId, j->f->readers[v].n + 1);
-    uint32_t n = products_of(j, v, product), first = j->found.n;
+    uint32_t n = products_of(j, v, product), at[ORDER_MOST_MERGED];
 
     if (n < 2)
         return;
-    ProductSets b = { .product = product, .waits = find_waits(j, product, n), .n = n };
-    if (!list_sets(&b, a)) {
-        j->unlisted++;
-        list_some_sets(&b, a);
-    }
-    /* the largest first: ties go to the first */
-    for (uint32_t i = b.set.n; i-- > 0;) {
-        const ProductSet *s = &b.set.at[i];
-        MergeCandidate t = { .n = s->n, .side_by_side = true };
-        for (uint32_t k = 0; k < s->n; k++)
-            t.member[k] = product[s->at[k]];
-        for (uint32_t k = first; k < j->found.n && !t.instead; k++)
-            t.instead = is_part(&t, &j->found.at[k]) ? k + 1 : 0;
+    const bool *waits = find_waits(j, product, n);
+    bool *gone = NEW_ARRAY(a, bool, n);
+    for (uint32_t first = 0; first < n; first++) {
+        MergeCandidate t = { .side_by_side = true };
+        if (gone[first])
+            continue;
+        for (uint32_t i = first; i < n; i++) {
+            bool free = !gone[i] && t.n < ORDER_MOST_MERGED;
+            for (uint32_t k = 0; k < t.n && free; k++)
+                free = !waits[(size_t)at[k] * n + i];
+            if (!free)
+                continue;
+            gone[i] = true;
+            at[t.n] = i;
+            t.member[t.n++] = product[i];
+        }
         if (t.n > 1)
             add(j, t);
     }
@@ -447,10 +337,8 @@ merge_candidates(GroupMerge *j)
         NodeId group = j->order.group[n];
         if (!group || j->f->stage[n] != n)
             continue;
-        if (fuse_traits_of(j->f, n)->contraction && list_stages(j, group) == 1) {
+        if (fuse_traits_of(j->f, n)->contraction && list_stages(j, group) == 1)
             add_triples(j, n, group);
-            add_windows(j, n, group);
-        }
         add_pooled(j, n, group);
         add_scaled(j, n, group);
         add_rows(j, n, group);

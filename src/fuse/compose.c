@@ -17,88 +17,6 @@
 #include "algebra/algebra.h"
 #include "fuse/internal.h"
 
-/* ---- one node into one host ------------------------------------------------------------------ */
-
-/* Merges parameters that are the same tensor. */
-static FusedCall
-merge_same(Fusion *f, FusedCall p)
-{
-    uint32_t nin = p.nest->nin, nparam = nin + p.nest->nout, kept = 0;
-    uint32_t *same = NEW_ARRAY(f->arena, uint32_t, nin);
-    ValueId *value = NEW_ARRAY(f->arena, ValueId, nparam);
-    bool any = false;
-
-    for (uint32_t i = 0; i < nin; i++) {
-        same[i] = i;
-        for (uint32_t j = 0; j < i && same[i] == i; j++)
-            if (p.value[j] == p.value[i])
-                same[i] = j;
-        any = any || same[i] != i;
-    }
-    if (!any)
-        return p;
-    for (uint32_t i = 0; i < nparam; i++)
-        if (i >= nin || same[i] == i)
-            value[kept++] = p.value[i];
-    return (FusedCall){ nest_merge_params(f->ctx, p.nest, same), value };
-}
-
-/* Drops parameters that nothing reads any more. */
-static FusedCall
-drop_unread(Fusion *f, FusedCall p)
-{
-    ValueId *value = arena_copy(f->arena, p.value, (p.nest->nin + p.nest->nout) * sizeof *value);
-    const Nest *n = nest_drop_unused(f->ctx, p.nest, value);
-
-    return n ? (FusedCall){ n, value } : p;
-}
-
-static uint32_t
-slot_of(FusedCall p, ValueId v)
-{
-    for (uint32_t i = 0; i < p.nest->nin; i++)
-        if (p.value[i] == v)
-            return i;
-    return NO_SLOT;
-}
-
-/* The host with output `out` of node inlined for its input `slot`; nest NULL: not possible. */
-static FusedCall
-inlined_at(Fusion *f, FusedCall stage, uint32_t slot, FusedCall node, uint32_t out)
-{
-    uint32_t nin = stage.nest->nin, kept = nin - 1;
-    uint32_t *same = NEW_ARRAY(f->arena, uint32_t, node.nest->nin + 1);
-    ValueId *value = NEW_ARRAY(f->arena, ValueId, nin + node.nest->nin + stage.nest->nout);
-
-    memcpy(value, stage.value, slot * sizeof *value);
-    memcpy(value + slot, stage.value + slot + 1, (nin - 1 - slot) * sizeof *value);
-    for (uint32_t i = 0; i < node.nest->nin; i++) {
-        same[i] = slot_of(stage, node.value[i]);
-        if (same[i] == NO_SLOT || same[i] == slot)
-            same[i] = NO_SLOT, value[kept++] = node.value[i];
-    }
-    memcpy(value + kept, stage.value + nin, stage.nest->nout * sizeof *value);
-    return (FusedCall){ nest_inline_same(f->ctx, stage.nest, slot, node.nest, out, same), value };
-}
-
-/* The host with all values of node inlined; nest NULL: not possible. */
-static FusedCall
-with_inlined(Fusion *f, FusedCall stage, FusedCall node)
-{
-    stage = merge_same(f, stage); /* one slot per tensor: concat(x, x) reads x twice */
-    for (uint32_t o = 0; o < node.nest->nout; o++) {
-        uint32_t slot = slot_of(stage, node.value[node.nest->nin + o]);
-        if (slot == NO_SLOT)
-            continue;
-        stage = inlined_at(f, stage, slot, node, o);
-        if (!stage.nest)
-            return stage;
-        stage = merge_same(f, stage); /* the node may read one tensor twice itself */
-    }
-    stage.nest = nest_simplify(f->ctx, stage.nest);
-    return stage.nest ? drop_unread(f, stage) : stage;
-}
-
 /* ---- readers --------------------------------------------------------------------------------- */
 
 static uint64_t
@@ -297,7 +215,7 @@ vanish_by_rules(Fusion *f, NodeId n)
     FusedCall *after = NEW_ARRAY(f->arena, FusedCall, h.n);
 
     for (uint32_t i = 0; i < h.n && !no; i++) {
-        after[i] = with_inlined(f, f->call[h.at[i]], f->call[n]);
+        after[i] = fuse_inlined(f, f->call[h.at[i]], f->call[n]);
         if (!after[i].nest)
             no = "cannot be computed where it is read";
         else if (!(no = fuse_cannot(f, n, after[i].nest)))
@@ -334,7 +252,7 @@ vanish_by_plan(Fusion *f, NodeId n)
                             name_of(f, n), name_of(f, h.at[i]), name_of(f, h.at[i ? 0 : 1]));
             return;
         }
-        after[i] = with_inlined(f, f->call[h.at[i]], f->call[n]);
+        after[i] = fuse_inlined(f, f->call[h.at[i]], f->call[n]);
         /* work in an operand of a contraction need not be repeated for every summand */
         if (after[i].nest)
             after[i].nest = nest_factor(f->ctx, after[i].nest);
@@ -352,7 +270,8 @@ vanish_by_plan(Fusion *f, NodeId n)
 }
 
 Fusion
-fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules)
+fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules,
+             KnownNests *known)
 {
     uint32_t nn = g->node.n, nv = g->value.n;
     Fusion f = { .g = g,
@@ -360,6 +279,8 @@ fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *ru
                  .arena = a,
                  .plan = plan,
                  .rules = rules,
+                 .known = known,
+                 .place = NEW_ARRAY(a, uint32_t, nv),
                  .users = graph_users(g, a),
                  .visible = graph_outputs(g, a),
                  .call = NEW_ARRAY(a, FusedCall, nn),

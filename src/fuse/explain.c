@@ -418,9 +418,6 @@ print_merging(Text *t, const FuseMerging *k)
         text_add(t, " than ");
         text_seconds(t, k->bound);
     }
-    if (k->unlisted)
-        text_printf(t, "; not all sets of contractions side by side are candidates, of %u value%s",
-                    k->unlisted, k->unlisted == 1 ? "" : "s");
 }
 
 static void

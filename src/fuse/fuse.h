@@ -94,8 +94,6 @@ typedef struct {
     uint32_t candidates, pay, taken;
     /* of those that pay: candidates that share a group with another; cycles that choices closed */
     uint32_t rivals, cycles;
-    /* values with more readers that are matrix multiplications than all subsets are listed for */
-    uint32_t unlisted;
     /* gain of the accepted, and the upper bound of any legal choice */
     double seconds, bound;
     bool exact;
@@ -137,15 +135,11 @@ typedef struct {
     bool (*again)(void *user);
     void *user;
     double kernel; /* time that one kernel less saves beside its price [seconds] */
-    /* the most that matrix multiplications side by side save for each kernel less [seconds]; 0: not
-     * known */
-    double beside;
 } FusePrice;
 /* The plan with groups merged where the joint kernel is faster than its parts: matrix
- * multiplications with the rows between them, a window and the contraction that reads it, a
- * contraction and rows of its result, contractions of one value side by side. Picks the legal set
- * of candidates with the largest total gain, and always one that grants the wish, if there is
- * one. */
+ * multiplications with the rows between them, a contraction and rows of its result or a window over
+ * it, contractions of one value side by side. Picks the legal set of candidates with the largest
+ * total gain, and always one that grants the wish, if there is one. */
 FusePlan fuse_merge(const Graph *g, Arena *a, const FusePlan *p, const FuseRequest *request,
                     const FusePrice *price, FuseMerging *told);
 

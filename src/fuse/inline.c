@@ -99,10 +99,20 @@ traits_of(Ctx *c, Arena *a, const Nest *n)
 const NestTraits *
 fuse_traits_of(Fusion *f, NodeId n)
 {
-    if (f->traits_of[n] != f->call[n].nest) {
-        f->traits[n] = traits_of(f->ctx, f->arena, f->call[n].nest);
-        f->traits_of[n] = f->call[n].nest;
+    const Nest *nest = f->call[n].nest;
+    uint64_t at;
+
+    if (f->traits_of[n] == nest)
+        return &f->traits[n];
+    f->traits_of[n] = nest;
+    if (f->known && map_get(&f->known->traits, MAP_PTR(nest), &at)) {
+        f->traits[n] = *(const NestTraits *)(uintptr_t)at;
+        return &f->traits[n];
     }
+    f->traits[n] = traits_of(f->ctx, f->arena, nest);
+    if (f->known)
+        map_put(&f->known->traits, MAP_PTR(nest),
+                MAP_PTR(arena_copy(f->known->arena, &f->traits[n], sizeof f->traits[n])));
     return &f->traits[n];
 }
 

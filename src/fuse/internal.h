@@ -46,6 +46,14 @@ typedef struct {
 
 /* Which nodes are inlined into their readers (their hosts), where no plan says it. */
 typedef struct Fusion Fusion;
+/* Results for nests by their addresses, in several compositions (inlined.c). */
+typedef struct {
+    Arena *arena;
+    Map inlined; /* by a hash: a KnownInlined */
+    Map traits;  /* by the nest: a NestTraits */
+} KnownNests;
+KnownNests *fuse_known_nests(Arena *a);
+
 typedef struct {
     void (*begin)(Fusion *f); /* before anything is inlined */
     /* Why `p` should not be inlined into `host`, which would become `after`; nhost: readers of p.
@@ -66,6 +74,7 @@ struct Fusion {
     /* one of the two is given: the plan's edges, or the rules, say what is inlined where */
     const FusePlan *plan;
     const FuseRules *rules;
+    KnownNests *known; /* NULL: nothing is kept */
     /* the first thing that the plan wants and that is impossible, and why; NULL: nothing */
     const char *refused;
     Users users;
@@ -82,6 +91,7 @@ struct Fusion {
     NestTraits *traits;     /* [node.n] … */
     const Nest **traits_of; /* [node.n]: … of this nest */
     NodeId *seen;           /* [node.n]: scratch */
+    uint32_t *place;        /* [value.n]: scratch */
     /* [node.n]: a row reduction, or elementwise from results of one */
     bool *rowish;
     const char **why; /* [node.n] */
@@ -113,8 +123,14 @@ bool fuse_repeats(Fusion *f, NodeId node, NodeId stage);
 /* one of its reasons */
 extern const char fuse_not_before_it_runs[];
 
+/* ---- inlined.c ------------------------------------------------------------------------------- */
+/* The stage with all values of the node inlined; nest NULL: not possible. */
+FusedCall fuse_inlined(Fusion *f, FusedCall stage, FusedCall node);
+
 /* ---- compose.c ------------------------------------------------------------------------------- */
-Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules);
+/* known: shared by compositions of the same nests; may be NULL. */
+Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules,
+                    KnownNests *known);
 
 /* ---- common_axes.c --------------------------------------------------------------------------- */
 /* These hosts [n] as stages of one kernel: a dimension that one of them indexes by digits is split

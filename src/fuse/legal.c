@@ -247,7 +247,7 @@ fuse_compose_group(const Fusion *f, Arena *a, const NodeId *node, uint32_t n)
     Composed k = { .reason = SEPARATE_NOT, .as = NEW_ARRAY(a, NodeId, n) };
 
     k.graph = graph_of_members(f, a, node, n, k.as);
-    k.f = fuse_compose(k.graph, a, NULL, &fuse_rules_inside);
+    k.f = fuse_compose(k.graph, a, NULL, &fuse_rules_inside, f->known);
     k.stage = NEW_ARRAY(a, NodeId, n);
     for (uint32_t i = 0; i < n; i++)
         if (k.f.stage[k.as[i]] == k.as[i])

@@ -13,7 +13,7 @@
 
 /* Limits of the choice among candidates: a cluster that meets one is solved greedily, and the
  * certificate says so. */
-#define MOST_STEPS 200000         /* states of candidates that share groups: 20 ms */
+#define MOST_STEPS 1000000        /* candidates looked at among those that share groups: 20 ms */
 #define MOST_CYCLES 256           /* each needs about ten orders of all groups */
 #define WISHED ((int64_t)1 << 51) /* exceeds all other gains [picoseconds]: twice MOST_SECONDS */
 /* bounds sums of picoseconds: longer times count as this */
@@ -48,7 +48,7 @@ compose_within(GroupMerge *j, Arena *a)
         fuse_set(j->g, inlined, t->last, 0, (FuseEdge){ EDGE_INLINE, 0 });
         any = true;
     }
-    *within = any ? fuse_compose(j->g, a, inlined, NULL) : *j->f;
+    *within = any ? fuse_compose(j->g, a, inlined, NULL, NULL) : *j->f;
     return within;
 }
 
@@ -139,25 +139,6 @@ has(const MergeCandidate *t, NodeId group)
     return false;
 }
 
-static bool
-is_part(const MergeCandidate *t, const MergeCandidate *of)
-{
-    for (uint32_t k = 0; k < t->n; k++)
-        if (!has(of, t->group[k]))
-            return false;
-    return true;
-}
-
-/* Does a candidate that pays, and is no subset of this one, contain this group? */
-static bool
-is_wanted(const GroupMerge *j, const MergeCandidate *of, NodeId group)
-{
-    for (uint32_t i = 0; i < j->paying[group].n; i++)
-        if (!is_part(&j->found.at[j->paying[group].at[i]], of))
-            return true;
-    return false;
-}
-
 /* Does it grant the user's wish? */
 static bool
 is_wished(const GroupMerge *j, const MergeCandidate *t)
@@ -166,33 +147,13 @@ is_wished(const GroupMerge *j, const MergeCandidate *t)
            has(t, j->request[1]);
 }
 
-/* Do these contractions side by side save the maximum, up to rounding? */
-static bool
-saves_all(const GroupMerge *j, const MergeCandidate *t)
-{
-    return j->price->beside > 0 &&
-           t->gain >= (t->n - 1) * picoseconds(j->price->beside + j->price->kernel) - t->n;
-}
-
-/* If a set of contractions side by side saves the maximum, a subset needs a price only if other
- * candidates compete for every contraction that it omits, or if a set between both does not save
- * the maximum. */
+/* A second way to merge the same groups needs a price if the first does not pay. */
 static bool
 is_needed(const GroupMerge *j, const MergeCandidate *t)
 {
     const MergeCandidate *u = t->instead ? &j->found.at[t->instead - 1] : NULL;
 
-    if (!u || j->all)
-        return true;
-    if (!u->known || !t->side_by_side)
-        return u->known && u->gain <= 0;
-    for (const MergeCandidate *between = u; between < t; between++)
-        if (between->known && is_part(t, between) && !saves_all(j, between))
-            return true;
-    for (uint32_t i = 0; i < u->n; i++)
-        if (!has(t, u->group[i]) && !is_wanted(j, u, u->group[i]))
-            return false;
-    return true;
+    return !u || (u->known && u->gain <= 0);
 }
 
 /* Queries all prices that are needed; known prices may make more needed. */
@@ -254,7 +215,7 @@ choose(GroupMerge *j, Arena *a)
              *first = NEW_ARRAY(a, uint32_t, j->found.n + 1), n = 0, ngroup = 0;
     uint32_t *group = NEW_ARRAY(a, uint32_t, j->found.n *ORDER_MOST_MERGED + 1);
     int64_t *gain = NEW_ARRAY(a, int64_t, j->found.n + 1);
-    FuseMerging told = { .unlisted = j->unlisted };
+    FuseMerging told = { 0 };
 
     for (uint32_t i = 0; i < j->found.n; i++) {
         const MergeCandidate *t = &j->found.at[i];
@@ -377,7 +338,7 @@ fuse_merge(const Graph *g, Arena *to, const FusePlan *before, const FuseRequest 
 {
     Arena *a = arena_child(g->ctx->arena);
     FusePlan plan = fuse_copy(g, to, before), *p = &plan;
-    Fusion f = fuse_compose(g, a, p, NULL);
+    Fusion f = fuse_compose(g, a, p, NULL, NULL);
     uint32_t nn = g->node.n;
     GroupMerge j = { .g = g,
                      .plan = p,
@@ -399,12 +360,6 @@ fuse_merge(const Graph *g, Arena *to, const FusePlan *before, const FuseRequest 
     j.within = compose_within(&j, a);
     price_all(&j);
     *told = choose(&j, a);
-    /* a subset of contractions side by side may avoid the cycle */
-    if (told->cycles) {
-        j.all = true;
-        price_all(&j);
-        *told = choose(&j, a);
-    }
     keep_tried(&j, to);
     for (uint32_t i = 0; i < j.found.n; i++)
         if (j.found.at[i].taken)

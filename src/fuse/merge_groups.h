@@ -24,8 +24,8 @@ typedef struct {
     uint32_t depth;  /* 0: as many as they can */
     bool side_by_side;
     uint32_t next; /* the previous candidate with the same last group, plus 1; 0: none */
-    /* the candidate whose price decides whether this one is priced, plus 1: the same groups in
-     * another way, or a superset side by side; 0: this one is always priced */
+    /* the candidate of the same groups in another way, plus 1: this one is priced if that does not
+     * pay; 0: none */
     uint32_t instead;
 
     /* its kernels are made; its price is queried; its price is known */
@@ -55,9 +55,6 @@ typedef struct {
     VEC(uint32_t) * paying;
     const FusePrice *price;
     NodeId request[2]; /* groups that the user wants merged; 0: none */
-    bool all;          /* price every candidate */
-    /* values with more contractions reading them than all subsets are listed for */
-    uint32_t unlisted;
 } GroupMerge;
 
 /* The nodes of these groups into j->node, and those that `composed` does not inline into j->host;

@@ -394,7 +394,7 @@ fuse_illegal(const Graph *g, const FusePlan *p)
     if (no)
         return no;
     Arena *scratch = arena_child(g->ctx->arena);
-    Fusion f = fuse_compose(g, scratch, p, NULL);
+    Fusion f = fuse_compose(g, scratch, p, NULL, NULL);
     Groups groups = fuse_groups(g, scratch, p);
     no = fuse_illegal_kernels(&f, &groups);
     arena_free(scratch);

@@ -18,14 +18,13 @@
 typedef struct {
     uint32_t n, ngroup;
     const int64_t *gain; /* [n]: picoseconds, above 0; their sum fits an int64_t */
-    /* item i uses group[first[i] .. first[i + 1]), each once. The closer the numbers of an item's
-     * groups, the fewer states */
+    /* item i uses group[first[i] .. first[i + 1]), each once */
     const uint32_t *first, *group;
     /* Are these items [nitem, ascending, no group twice] allowed together? Singletons are; every
      * superset of a forbidden set is forbidden. */
     bool (*may)(void *user, const uint32_t *item, uint32_t nitem);
     void *user;
-    /* limits: states of items that are solved together, */
+    /* limits: items looked at, for those that are solved together, */
     uint64_t most_steps;
     /* and cycles; beyond it, the item of a cycle with the least gain is dropped for good */
     uint32_t most_cycles;

@@ -165,25 +165,31 @@ read_operator(GraphParser *r, Sym name, uint32_t nout, const char *const *names,
     return graph_infer_op(r->g, call, nout, names, out);
 }
 
-/* match(sizes), match(sizes, x.0): contents as symbols, each at most dimension 0 of x. */
+/* match(sizes), match(sizes, x.0), match(sizes, x): contents as symbols, each at most dimension 0 of
+ * x, or the largest one. */
 static bool
 read_match(GraphParser *r, ValueOperand *o)
 {
     const Expr *most[2 * TN_MAX_RANK];
     ValueId x = 0;
     int64_t d = 0;
+    bool one = false;
     Sym name;
 
     if (!parse_expect(&r->p, "(") || !read_operand(r, o) ||
-        (parse_accept(&r->p, ",") && (!(name = parse_name(&r->p)) || !read_named(r, name, &x) ||
-                                      !parse_expect(&r->p, ".") || !parse_int(&r->p, &d))) ||
+        (parse_accept(&r->p, ",") &&
+         (!(name = parse_name(&r->p)) || !read_named(r, name, &x) ||
+          ((one = parse_accept(&r->p, ".")) && !parse_int(&r->p, &d)))) ||
         !parse_expect(&r->p, ")"))
         return false;
     const Type *t = x ? r->g->value.at[x].type : NULL;
-    if (t && (d < 0 || d >= t->rank))
+    if (one && t && (d < 0 || d >= t->rank))
         return parse_error(&r->p, "%s has no dimension %lld", type_str(r->g->ctx, t), (long long)d);
+    const Expr *largest = one && t ? t->dim[d] : expr_int(r->g->ctx, 1);
+    for (uint32_t i = 0; t && !one && i < t->rank; i++)
+        largest = expr_max(r->g->ctx, largest, t->dim[i]);
     for (uint32_t i = 0; t && i < 2 * TN_MAX_RANK; i++)
-        most[i] = t->dim[d];
+        most[i] = largest;
     o->v = o->v ? graph_match(r->g, o->v, r->by->like, t ? most : NULL, r->loc, r->origin) : 0;
     return o->v != 0;
 }

@@ -1,7 +1,10 @@
 /* attribute: reads a node's attributes as the kinds that their operators expect. */
 #include "import/converters.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
@@ -70,7 +73,7 @@ static const char *const kind_name[] = {
 };
 
 static bool
-attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
+attr_kind(const OnnxAttribute *p, AttrKind *out)
 {
     int type = p->has_type ? (int)p->type : 0;
 
@@ -96,7 +99,7 @@ attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
 }
 
 static Sym
-joined(Model *m, const Onnx__AttributeProto *p)
+joined(Model *m, const OnnxAttribute *p)
 {
     Text t = { .arena = m->arena };
 
@@ -167,10 +170,10 @@ right_kind(Call *k, Attr *a, bool known)
         if (!has_word(attr_kinds[i].names, a->name) ||
             (known && (want == given || is_other_kind(k->proto->op_type, a->name, given))))
             continue;
-        if (!known || !convert_numbers(k->m->arena, a, want))
+        if (!known || !convert_numbers(k->arena, a, want))
             return call_wrong(k, "attribute \"%s\" must be %s%s%s", a->name, kind_name[want],
                               known ? ", not " : "", known ? kind_name[given] : "");
-        diag_note(&k->m->c->diags, k->loc,
+        diag_note(&k->c->diags, k->loc,
                   "attribute \"%s\" is %s where ONNX has %s; it is taken as that", a->name,
                   kind_name[given], kind_name[want]);
         break;
@@ -180,17 +183,39 @@ right_kind(Call *k, Attr *a, bool known)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-const Onnx__AttributeProto *
-node_attribute(const Onnx__NodeProto *n, const char *name)
+const OnnxAttribute *
+node_attribute(const OnnxNode *n, const char *name)
 {
     for (size_t i = 0; i < n->n_attribute; i++)
-        if (!strcmp(text_of(n->attribute[i]->name), name))
+        if (!strcmp(n->attribute[i]->name, name))
             return n->attribute[i];
     return NULL;
 }
 
+AttrList
+call_attr_list(Call *k, const char *name)
+{
+    const OnnxAttribute *a = node_attribute(k->proto, name);
+    AttrList l = { DT_F32, 0, NULL };
+    const Type *type;
+
+    if (a && a->n_floats)
+        return (AttrList){ DT_F32, (int64_t)a->n_floats, a->floats };
+    if (a && a->n_ints)
+        return (AttrList){ DT_I64, (int64_t)a->n_ints, a->ints };
+    if (a && a->n_strings) {
+        l = (AttrList){ DT_STR, (int64_t)a->n_strings, call_string_list(k, a) };
+        k->failed |= !l.data;
+    }
+    if (a && a->t &&
+        (k->failed |= !tensor_read(k->m, a->t, name, k->loc, &type, &l.data)) == false &&
+        expr_const(type_count(k->c, type), &l.n))
+        l.t = type->dtype;
+    return l;
+}
+
 static bool
-read_attr(Call *k, const Onnx__AttributeProto *p)
+read_attr(Call *k, const OnnxAttribute *p)
 {
     Model *m = k->m;
     const char *name = p->name ? p->name : "";
@@ -273,16 +298,15 @@ void
 set_int(Call *k, const char *name, int64_t v)
 {
     call_drop(k, name);
-    VEC_PUSH(k->m->arena, &k->attr,
-             ((Attr){ .name = sym(k->m->c, name), .kind = ATTR_INT, .i = v }));
+    VEC_PUSH(k->arena, &k->attr, ((Attr){ .name = sym(k->c, name), .kind = ATTR_INT, .i = v }));
 }
 
 void
 set_string(Call *k, const char *name, const char *v)
 {
     call_drop(k, name);
-    VEC_PUSH(k->m->arena, &k->attr,
-             ((Attr){ .name = sym(k->m->c, name), .kind = ATTR_STRING, .s = sym(k->m->c, v) }));
+    VEC_PUSH(k->arena, &k->attr,
+             ((Attr){ .name = sym(k->c, name), .kind = ATTR_STRING, .s = sym(k->c, v) }));
 }
 
 double
@@ -310,21 +334,69 @@ get_int(Call *k, const char *name, int64_t otherwise)
 }
 
 bool
-dtype_attr(Call *k, const char *name)
+get_dtype(Call *k, const char *name, DType otherwise, DType *t)
 {
     const Attr *a = call_attr(k, name);
 
+    *t = !a ? otherwise : a->i == (int)a->i ? dtype_from_onnx((int)a->i) : DT_NONE;
+    return *t != DT_NONE ||
+           call_refuse(k, "attribute \"%s\" names ONNX type %s, which Tenon does not have", name,
+                       onnx_type_name(k->arena, a ? (int)a->i : 0));
+}
+
+bool
+get_choice(Call *k, const char *name, const char *choices, uint32_t *which)
+{
+    const char *is = get_string(k, name, ""), *s = choices;
+
+    for (*which = 0; *s; ++*which, s += strcspn(s, " "), s += strspn(s, " "))
+        if (!*is || (strlen(is) == strcspn(s, " ") && !strncasecmp(s, is, strlen(is))))
+            return true;
+    Text list = { .arena = k->arena };
+    for (s = choices; *s; s++)
+        text_add(&list, *s == ' ' ? ", " : (char[]){ *s, 0 });
+    return call_wrong(k, "attribute \"%s\" is \"%s\"; these exist: %s", name, is, text_str(&list));
+}
+
+bool
+dtype_attr(Call *k, const char *name)
+{
+    DType t;
+
+    if (get_int(k, name, 0) == 0)
+        call_drop(k, name);
+    else if (!get_dtype(k, name, DT_NONE, &t))
+        return false;
+    else
+        set_string(k, name, dtype_info[t].name);
+    return true;
+}
+
+/* One word of a row's `attrs` (converters.h). */
+static bool
+change_attribute(Call *k, const char *word)
+{
+    const char what = *word;
+    const size_t n = strcspn(word += strchr("-+=", what) != NULL, "=> ");
+    Sym name = sym_n(k->c, word, n);
+    const Attr *a = call_attr(k, name);
+    const int64_t is = get_int(k, name, 0);
+
+    if (what == '=')
+        return dtype_attr(k, name);
+    if (what == '+')
+        return is > 0 ||
+               call_wrong(k, "attribute \"%s\" is %" PRId64 "; 1 or more is needed", name, is);
+    if (what == '-' && a && word[n] == '=' && is != strtoll(word + n + 1, NULL, 10))
+        return call_refuse(k, "attribute \"%s\" is %" PRId64 "; only %.*s is supported", name, is,
+                           (int)strcspn(word + n + 1, " "), word + n + 1);
     if (!a)
         return true;
-    DType t = a->i == (int)a->i ? dtype_from_onnx((int)a->i) : DT_NONE;
-    if (a->i == 0) {
-        call_drop(k, name);
-        return true;
-    }
-    if (t == DT_NONE)
-        return call_refuse(k, "attribute \"%s\" names ONNX type %s, which Tenon does not have",
-                           name, onnx_type_name(k->m->arena, (int)a->i));
-    set_string(k, name, dtype_info[t].name);
+    if (what == '-')
+        VEC_PUSH(k->arena, &k->aside, *a);
+    else
+        set_input(k, (uint32_t)(word[n + 1] - '0'), call_ints(k, name, a->n, a->ints));
+    call_drop(k, name);
     return true;
 }
 
@@ -332,21 +404,9 @@ bool
 attributes_changed(Call *k, const OpRow *row)
 {
     call_drop(k, "consumed_inputs");
-    for (const char *s = row->attrs && k->attr.n ? row->attrs : ""; *s; s += strspn(s, " ")) {
-        const bool kept_aside = *s == '-', is_type = *s == '=';
-        s += kept_aside || is_type;
-        Sym name = sym_n(k->m->c, s, strcspn(s, "> "));
-        const Attr *a = call_attr(k, name);
-        s += strcspn(s, " ");
-        if (is_type && !dtype_attr(k, name))
+    for (const char *s = row->attrs ? row->attrs : ""; *s;
+         s += strcspn(s, " "), s += strspn(s, " "))
+        if (!change_attribute(k, s))
             return false;
-        if (!a || is_type)
-            continue;
-        if (kept_aside)
-            VEC_PUSH(k->m->arena, &k->aside, *a);
-        else
-            set_input(k, (uint32_t)(s[-1] - '0'), call_ints(k, name, a->n, a->ints));
-        call_drop(k, name);
-    }
     return true;
 }

@@ -18,7 +18,7 @@ mark(Model *m, Map *read, const char *name, uint64_t where)
 {
     uint64_t before = 0;
 
-    if (*text_of(name)) {
+    if (*name) {
         map_get(read, MAP_PTR(sym(m->c, name)), &before);
         map_put(read, MAP_PTR(sym(m->c, name)), before && before != where ? ANYWHERE : where);
     }
@@ -26,17 +26,17 @@ mark(Model *m, Map *read, const char *name, uint64_t where)
 
 /* All names in g; reading the file has bounded the depth. */
 static void
-mark_graph(Model *m, Map *read, const Onnx__GraphProto *g, uint64_t where)
+mark_graph(Model *m, Map *read, const OnnxGraph *g, uint64_t where)
 {
     for (size_t i = 0; i < g->n_output; i++)
         mark(m, read, g->output[i]->name, where);
     for (size_t i = 0; i < g->n_node; i++) {
-        const Onnx__NodeProto *n = g->node[i];
-        bool branches = !strcmp(text_of(n->op_type), "If") && where == ANYWHERE;
+        const OnnxNode *n = g->node[i];
+        bool branches = !strcmp(n->op_type, "If") && where == ANYWHERE;
         for (size_t k = 0; k < n->n_input; k++)
             mark(m, read, n->input[k], where);
         for (size_t k = 0; k < n->n_attribute; k++) {
-            const Onnx__AttributeProto *a = n->attribute[k];
+            const OnnxAttribute *a = n->attribute[k];
             if (a->g)
                 mark_graph(m, read, a->g, branches ? (uint64_t)(uintptr_t)a : where);
             for (size_t j = 0; j < a->n_graphs; j++)
@@ -52,18 +52,18 @@ branch_inputs(Model *m)
 
     m->branch = m->divided = (Map){ .arena = m->arena };
     for (size_t i = 0; i < m->from->n_node && !any; i++)
-        any = !strcmp(text_of(m->from->node[i]->op_type), "If");
+        any = !strcmp(m->from->node[i]->op_type, "If");
     if (!any)
         return;
     mark_graph(m, &m->branch, m->from, ANYWHERE);
     Map read = { .arena = m->arena };
     for (size_t i = 0; i < m->from->n_input; i++) {
-        const Onnx__ValueInfoProto *v = m->from->input[i];
-        const Onnx__TypeProto__Tensor *t = tensor_type(v->type);
+        const OnnxValueInfo *v = m->from->input[i];
+        const OnnxTensorType *t = tensor_type(v->type);
         uint64_t where = ANYWHERE, before = 0;
-        if (m->is_state && m->is_state(m->user, text_of(v->name)))
-            map_put(&m->branch, MAP_PTR(sym(m->c, text_of(v->name))), ANYWHERE);
-        map_get(&m->branch, MAP_PTR(sym(m->c, text_of(v->name))), &where);
+        if (m->is_state && m->is_state(m->user, v->name))
+            map_put(&m->branch, MAP_PTR(sym(m->c, v->name)), ANYWHERE);
+        map_get(&m->branch, MAP_PTR(sym(m->c, v->name)), &where);
         for (size_t d = 0; t && t->shape && d < t->shape->n_dim; d++) {
             const char *name = shared_dim_name(t->shape->dim[d]);
             if (!name)
@@ -84,7 +84,7 @@ branch_size(Model *m, const char *input, const Expr *dim)
     if (!expr_is_var(dim, &var) || !map_get(&m->divided, var.id, NULL) ||
         !map_get(&m->branch, MAP_PTR(sym(m->c, input)), &where) || where == ANYWHERE)
         return dim;
-    const Onnx__AttributeProto *branch = (const Onnx__AttributeProto *)(uintptr_t)where;
-    return expr_symbol(m->c, arena_printf(m->arena, "%s.%s", (const char *)(uintptr_t)var.id,
-                                          text_of(branch->name)));
+    const OnnxAttribute *branch = (const OnnxAttribute *)(uintptr_t)where;
+    return expr_symbol(
+        m->c, arena_printf(m->arena, "%s.%s", (const char *)(uintptr_t)var.id, branch->name));
 }

@@ -9,7 +9,8 @@
  *     cosine, sine           rotary tables; absent: none
  *     turned_by              rows of the tables [b, s]; absent: the tokens' positions
  *     bias                   added to the scores; absent: none
- *     layout                 bool[1 or heads, blocks, blocks]: the mask by blocks; absent: none
+ *     layout                 bool[1 or heads, blocks, blocks]: the mask by blocks of
+ *                            $sparse_block_size tokens; absent: none
  *
  * Its results are y, present_k and present_v.
  */
@@ -22,12 +23,12 @@ typedef struct {
     Call *k;
     int64_t heads, shared, size; /* heads of queries, of keys; columns of a head */
     bool fixed;                  /* the cache has room for all tokens and does not grow */
-    int64_t block;               /* tokens in a block of the layout */
     bool kept;                   /* the past is a state of the session (set by cached_attend) */
 } Cached;
 
-/* Fills heads, shared, size; splits q into q, k and v if it has all of them. */
-bool cached_rows(Cached *a);
+/* Names as for call_names, where `shared` and `size` are known sizes; fills these, and splits q into
+ * q, k and v if it has all of them. */
+bool cached_rows(Cached *a, const char *names);
 bool cached_attend(Cached *a);
 
 #endif

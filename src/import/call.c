@@ -22,7 +22,7 @@ void
 set_input(Call *k, uint32_t i, ValueId v)
 {
     while (k->in.n <= i)
-        VEC_PUSH(k->m->arena, &k->in, 0);
+        VEC_PUSH(k->arena, &k->in, 0);
     k->in.at[i] = v;
 }
 
@@ -56,26 +56,6 @@ need_inputs(Call *k, uint32_t n)
     return true;
 }
 
-/* Does input i have these dimensions? NULL: any. */
-bool
-need_shape(Call *k, uint32_t i, const char *name, uint32_t rank, const Expr *const *size)
-{
-    Ctx *c = k->m->c;
-    const Type *t = input_type(k, i);
-    const char *op = k->proto->op_type;
-
-    if (!t || t->rank != rank)
-        return call_wrong(k, "%s: %s is %s; it needs %u dimensions", op, name,
-                          t ? type_str(c, t) : "left out", rank);
-    for (uint32_t d = 0; d < rank; d++) {
-        const char *why = arena_printf(c->arena, "%s: dimension %u of %s", k->origin, d, name);
-        if (size[d] && !model_require(k->m, t->dim[d], size[d], why))
-            return call_wrong(k, "%s: dimension %u of %s is %s, not %s", op, d, name,
-                              expr_str(c, t->dim[d]), expr_str(c, size[d]));
-    }
-    return true;
-}
-
 bool
 finish(Call *k, ValueId v)
 {
@@ -89,14 +69,13 @@ finish(Call *k, ValueId v)
 ValueId
 call_list(Call *k, const char *name, DType t, uint32_t n, const void *data)
 {
-    Ctx *c = k->m->c;
-    const Expr *dim = expr_int(c, n);
+    const Expr *dim = expr_int(k->c, n);
     const size_t bytes = (size_t)n * dtype_info[t].bytes;
-    char *copy = arena_alloc(k->m->arena, bytes + 1);
+    char *copy = arena_alloc(k->arena, bytes + 1);
 
     if (bytes)
         memcpy(copy, data, bytes);
-    return graph_const(k->m->g, name, type_new(c, t, 1, &dim), copy);
+    return graph_const(k->m->g, name, type_new(k->c, t, 1, &dim), copy);
 }
 
 /* An i64[n] constant. */
@@ -109,36 +88,11 @@ call_ints(Call *k, const char *name, uint32_t n, const int64_t *v)
 ValueId
 call_floats(Call *k, const char *name, uint32_t n, const double *v)
 {
-    float *narrow = NEW_ARRAY(k->m->arena, float, n + 1);
+    float *narrow = NEW_ARRAY(k->arena, float, n + 1);
 
     for (uint32_t i = 0; i < n; i++)
         narrow[i] = (float)v[i];
     return call_list(k, name, DT_F32, n, narrow);
-}
-
-/* A rank-0 constant with the element type of value `like`. */
-ValueId
-scalar_const(Call *k, const char *name, ValueId like, double v)
-{
-    Ctx *c = k->m->c;
-    DType t = k->m->g->value.at[like].type->dtype;
-    Model *m = k->m;
-    union {
-        float f;
-        double d;
-        uint64_t bits;
-    } u = { .bits = 0 };
-
-    if (t == DT_F64)
-        u.d = v;
-    else
-        u.f = (float)v;
-    ValueId made = graph_const(m->g, name, type_new(c, t == DT_F64 ? t : DT_F32, 0, NULL),
-                               arena_copy(m->arena, &u, sizeof u));
-    if (t == DT_F32 || t == DT_F64)
-        return made;
-    Attr to = { .name = sym(c, "to"), .kind = ATTR_STRING, .s = dtype_info[t].name };
-    return call_op(k, OP_cast, 1, &to, 1, &made, name);
 }
 
 /* ---- operators ------------------------------------------------------------------------------- */
@@ -147,7 +101,7 @@ OpNode
 call_node(const Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
           const ValueId *in)
 {
-    Attr *attrs = nattr ? arena_copy(k->m->arena, attr, nattr * sizeof *attr) : NULL;
+    Attr *attrs = nattr ? arena_copy(k->arena, attr, nattr * sizeof *attr) : NULL;
     return (OpNode){ op, { attrs, nattr }, k->loc, k->origin, nin, in };
 }
 
@@ -164,55 +118,29 @@ call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, cons
     return graph_infer_op(k->m->g, &call, 1, &name, &out) ? out : 0;
 }
 
-/* An operator with inputs that may be absent (0); trailing ones are dropped. */
-ValueId
-call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t n, const ValueId *x)
-{
-    const char *name = output_name(k);
-    ValueId out;
-
-    while (n && !x[n - 1])
-        n--;
-    OpNode call = call_node(k, op, nattr, attr, n, x);
-    return graph_infer_op(k->m->g, &call, 1, &name, &out) ? out : 0;
-}
-
 ValueId
 call_concat(Call *k, uint32_t n, const ValueId *v)
 {
-    const Attr axis = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT };
+    const Attr axis = { .name = sym(k->c, "axis"), .kind = ATTR_INT };
 
     return call_op(k, OP_concat, 1, &axis, n, v, "concat");
 }
 
 ValueId
-call_transposed(Call *k, ValueId x, const int64_t *perm)
-{
-    return x ? value_of_text(k, "x", &x, "transpose(x) {perm = %s}",
-                             ints_text(k, value_type(k, x)->rank, perm))
-             : 0;
-}
-
-/* Transposes the last two axes. */
-ValueId
-call_matrix_transposed(Call *k, ValueId x)
+call_moved(Call *k, ValueId x, int64_t from, int64_t to)
 {
     int64_t perm[TN_MAX_RANK], rank = x ? value_type(k, x)->rank : 0;
 
-    for (int64_t d = 0; d < rank; d++)
-        perm[d] = d + 2 < rank ? d : 2 * rank - 3 - d;
-    return rank < 2 ? x : call_transposed(k, x, perm);
-}
-
-/* x[n, …, c] as [n, c, …] if `to` is 1, and back if it is -1. */
-ValueId
-call_channels(Call *k, ValueId x, int to)
-{
-    int64_t perm[TN_MAX_RANK], rank = x ? value_type(k, x)->rank : 0;
-
-    for (int64_t d = 0; d < rank; d++)
-        perm[d] = d == 0 ? 0 : to > 0 ? (d == 1 ? rank : d) - 1 : d + 1 == rank ? 1 : d + 1;
-    return rank < 3 ? x : call_transposed(k, x, perm);
+    from += from < 0 ? rank : 0;
+    to += to < 0 ? rank : 0;
+    if (from == to || from < 0 || to < 0 || from >= rank || to >= rank)
+        return x;
+    for (int64_t d = 0, next = 0; d < rank; d++) {
+        next += next == from;
+        perm[d] = d == to ? from : next++;
+    }
+    return value_of_text(k, "x", &x, "transpose(x) {perm = %s}",
+                         ints_text(k, (uint32_t)rank, perm));
 }
 
 /* ---- element types --------------------------------------------------------------------------- */
@@ -220,33 +148,26 @@ call_channels(Call *k, ValueId x, int to)
 ValueId
 call_cast(Call *k, ValueId v, DType t)
 {
-    Attr to = { .name = sym(k->m->c, "to"),
-                .kind = ATTR_STRING,
-                .s = sym(k->m->c, dtype_info[t].name) };
-    if (!v || value_type(k, v)->dtype == t)
-        return v;
-    return call_op(k, OP_cast, 1, &to, 1, &v, "cast");
+    return v && value_type(k, v)->dtype != t
+               ? value_of_text(k, "v", &v, "%s(v)", dtype_info[t].name)
+               : v;
 }
 
 /* Numbers as strings, through f32, f64, i64 or u64; strings as numbers, first as f64 or i64. */
 ValueId
 call_text_cast(Call *k, ValueId v, DType t)
 {
-    DType from = v ? value_type(k, v)->dtype : DT_NONE, by = t == DT_STR ? from : t;
+    const DType from = v ? value_type(k, v)->dtype : DT_NONE;
 
     if (!v)
         return 0;
-    by = dtype_is_float(by)            ? (t != DT_STR || by == DT_F64 ? DT_F64 : DT_F32)
-         : t == DT_STR && by == DT_U64 ? DT_U64
-                                       : DT_I64;
-    Attr to = { .name = sym(k->m->c, "to"),
-                .kind = ATTR_STRING,
-                .s = sym(k->m->c, dtype_info[by].name) };
-    v = call_cast(k, v, t == DT_STR ? by : from);
-    v = v ? call_op(k, t == DT_STR ? OP_number_string : OP_string_number, t == DT_STR ? 0 : 1, &to,
-                    1, &v, "text")
-          : 0;
-    return t == DT_STR ? v : call_cast(k, v, t);
+    if (t == DT_STR)
+        return value_of_text(k, "v", &v, "number_string(%s(v))",
+                             !dtype_is_float(from) ? from == DT_U64 ? "u64" : "i64"
+                             : from == DT_F64      ? "f64"
+                                                   : "f32");
+    return value_of_text(k, "v", &v, "%s(string_number(v) {to = \"%s\"})", dtype_info[t].name,
+                         dtype_is_float(t) ? "f64" : "i64");
 }
 
 ValueId
@@ -260,7 +181,7 @@ call_int_list(Call *k, ValueId v)
 ValueId
 call_match(Call *k, ValueId v, const Expr *const *most)
 {
-    const char *name = k->proto->n_output ? text_of(k->proto->output[0]) : "";
+    const char *name = k->proto->n_output ? k->proto->output[0] : "";
 
     return v ? graph_match(k->m->g, v, *name ? name : "size", most, k->loc, k->origin) : 0;
 }

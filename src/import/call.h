@@ -6,7 +6,9 @@
 
 typedef struct {
     Model *m;
-    const Onnx__NodeProto *proto;
+    Ctx *c;       /* the model's */
+    Arena *arena; /* likewise */
+    const OnnxNode *proto;
     Loc loc;
     Sym origin;
     OpKind op;
@@ -21,13 +23,22 @@ typedef struct {
     })
     captured_mark;
     uint32_t nout;
-    bool done;           /* the converter has set the outputs itself */
-    Map name, shown;     /* names in texts: Sym -> ValueId; names of results in the graph */
-    const char *results; /* names of outputs, in order (compose.h) */
+    bool done; /* the converter has set the outputs itself */
+    /* for texts (compose.h): values by name; names of results in the graph; sizes; facts */
+    Map name, shown, size, fact;
+    const char *results, *inputs; /* names of outputs, in order; of inputs that a text changes */
+    bool failed;                  /* a text did: reported */
 } Call;
 
+/* A list in an attribute: of strings, i64, f32, or a tensor's type. n 0: it is absent or empty. */
+typedef struct {
+    DType t;
+    int64_t n;
+    const void *data;
+} AttrList;
+AttrList call_attr_list(Call *k, const char *name);
 /* The attribute as in the file; NULL: absent. (attribute.c) */
-const Onnx__AttributeProto *node_attribute(const Onnx__NodeProto *n, const char *name);
+const OnnxAttribute *node_attribute(const OnnxNode *n, const char *name);
 /* A node's attributes (attribute.c): read as the kinds that operators expect, with a note if they
  * have another kind. Those that remain when a converter is done are the operator's. */
 bool read_attributes(Call *k);
@@ -38,14 +49,19 @@ void set_string(Call *k, const char *name, const char *v);
 int64_t get_int(Call *k, const char *name, int64_t otherwise);
 double get_float(Call *k, const char *name, double otherwise);
 const char *get_string(Call *k, const char *name, const char *otherwise);
+/* The element type that an attribute has ONNX's number of; `otherwise` if it is absent. False,
+ * reported: Tenon does not have it. */
+bool get_dtype(Call *k, const char *name, DType otherwise, DType *t);
+/* Which of the words in `choices` the attribute is, in any case; the first if it is absent. False,
+ * reported: none. */
+bool get_choice(Call *k, const char *name, const char *choices, uint32_t *which);
 /* converts ONNX's number of an element type to its name */
 bool dtype_attr(Call *k, const char *name);
 
-/* Constants: a list of n elements, i64[n], and one number of the element type of `like`. */
+/* Constants: a list of n elements, and i64[n]. */
 ValueId call_list(Call *k, const char *name, DType t, uint32_t n, const void *data);
 ValueId call_ints(Call *k, const char *name, uint32_t n, const int64_t *v);
 ValueId call_floats(Call *k, const char *name, uint32_t n, const double *v); /* f32[n] */
-ValueId scalar_const(Call *k, const char *name, ValueId like, double v);
 void set_input(Call *k, uint32_t i, ValueId v);
 const char *output_name(Call *k);
 const Type *input_type(Call *k, uint32_t i); /* NULL if it is absent */
@@ -66,18 +82,11 @@ ValueId call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t n
 void call_bind(Call *k, uint32_t output, ValueId v);
 /* Adds an operator of k's inputs, whose results are the node's. */
 bool call_outputs(Call *k, OpKind op, uint32_t nattr, const Attr *attr);
-/* The same with inputs that may be absent (0); trailing ones are dropped. */
-ValueId call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin,
-                  const ValueId *in);
 ValueId call_concat(Call *k, uint32_t n, const ValueId *v); /* along axis 0 */
-ValueId call_transposed(Call *k, ValueId x, const int64_t *perm);
-ValueId call_matrix_transposed(Call *k, ValueId x); /* transposes the last two axes */
-/* x[n, …, c] as [n, c, …] (to 1), or back (-1) */
-ValueId call_channels(Call *k, ValueId x, int to);
+/* x with axis `from` moved to position `to`; -1 is the last. x itself if it has no such axes. */
+ValueId call_moved(Call *k, ValueId x, int64_t from, int64_t to);
 ValueId call_in(Call *k, uint32_t i); /* 0 if it is absent */
 bool need_inputs(Call *k, uint32_t n);
-/* Does input i, `name` in messages, have these dimensions? NULL: any. */
-bool need_shape(Call *k, uint32_t i, const char *name, uint32_t rank, const Expr *const *size);
 const Type *value_type(const Call *k, ValueId v); /* NULL if v is 0 */
 
 /* v with another element type; numbers as strings (t DT_STR), or strings as numbers. */

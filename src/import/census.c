@@ -6,10 +6,10 @@
 #include <string.h>
 
 static const char *
-declared_type(Model *m, const Onnx__ValueInfoProto *v)
+declared_type(Model *m, const OnnxValueInfo *v)
 {
     Text t = { .arena = m->arena };
-    const Onnx__TypeProto__Tensor *tensor = tensor_type(v->type);
+    const OnnxTensorType *tensor = tensor_type(v->type);
 
     if (!tensor)
         return "not a tensor";
@@ -19,23 +19,20 @@ declared_type(Model *m, const Onnx__ValueInfoProto *v)
     text_printf(&t, "%s%s", isalpha((unsigned char)*name) ? "" : "onnx:", name);
     text_add(&t, "[");
     for (size_t d = 0; tensor->shape && d < tensor->shape->n_dim; d++) {
-        const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[d];
+        const OnnxDimension *dim = tensor->shape->dim[d];
         text_add(&t, d ? ", " : "");
-        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
-            dim->dim_value >= 0)
+        if (dim->value_case == ONNX_DIM_VALUE && dim->dim_value >= 0)
             text_printf(&t, "%lld", (long long)dim->dim_value);
         else
-            text_add(&t, dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
-                                 dim->dim_param
-                             ? dim->dim_param
-                             : "?");
+            text_add(&t,
+                     dim->value_case == ONNX_DIM_PARAM && dim->dim_param ? dim->dim_param : "?");
     }
     text_add(&t, tensor->shape ? "]" : "unknown rank]");
     return text_str(&t);
 }
 
 static void
-values(Model *m, size_t n, Onnx__ValueInfoProto **v, const Map *skip, Census *out, bool input)
+values(Model *m, size_t n, OnnxValueInfo **v, const Map *skip, Census *out, bool input)
 {
     for (size_t i = 0; i < n; i++) {
         const char *name = v[i]->name ? v[i]->name : "";
@@ -58,7 +55,7 @@ by_count(const void *a, const void *b)
 }
 
 static int64_t
-tensor_bytes_of(const Onnx__TensorProto *t)
+tensor_bytes_of(const OnnxTensor *t)
 {
     DType dtype = dtype_from_onnx(t->has_data_type ? t->data_type : 0);
     int64_t n = dtype_info[dtype].bytes;
@@ -88,7 +85,7 @@ import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
     m.proto = model_read(c, arena, path, file, NULL);
     if (!m.proto)
         return false;
-    const Onnx__GraphProto *g = m.proto->graph;
+    const OnnxGraph *g = m.proto->graph;
     *out = (Census){ .producer = producer(&m),
                      .opset = model_opset(m.proto),
                      .nodes = (int64_t)g->n_node };
@@ -98,7 +95,7 @@ import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
                 1);
     }
     for (size_t i = 0; i < g->n_sparse_initializer; i++) {
-        const Onnx__SparseTensorProto *t = g->sparse_initializer[i];
+        const OnnxSparseTensor *t = g->sparse_initializer[i];
         out->weights_bytes += (t->values ? tensor_bytes_of(t->values) : 0) +
                               (t->indices ? tensor_bytes_of(t->indices) : 0);
         map_put(&constants, MAP_PTR(sym(c, sparse_name(t))), 1);
@@ -106,7 +103,7 @@ import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
     values(&m, g->n_input, g->input, &constants, out, true);
     values(&m, g->n_output, g->output, NULL, out, false);
     for (size_t i = 0; i < g->n_node; i++) {
-        const Onnx__NodeProto *n = g->node[i];
+        const OnnxNode *n = g->node[i];
         const char *domain = n->domain && strcmp(n->domain, "ai.onnx") ? n->domain : "";
         Sym op = sym_printf(c, "%s%s%s", domain, *domain ? "." : "", n->op_type ? n->op_type : "?");
         uint64_t row;

@@ -1,68 +1,284 @@
 /* compose: defines a node by a text of Tenon's operators.
  *
- * The graph's own parser (graph/statement.h) reads the text each time a node needs it, since
- * parsing takes a small part of the time to add the operators. The nodes get the location and
- * origin of the ONNX node; values that become its outputs get the outputs' names.
+ * Facts behind `$` are put into the text first; then the graph's own parser (graph/statement.h)
+ * reads it, each time a node needs it, since parsing takes a small part of the time to add the
+ * operators. The nodes get the location and origin of the ONNX node; values that become its outputs
+ * get the outputs' names.
  */
 #include "import/compose.h"
 
 #include "graph/statement.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
-/* The next word of *s; NULL at the end. */
+/* The next word of *s, and the dimensions behind it, or NULL; NULL at the end. */
 static Sym
-next_word(Ctx *c, const char **s)
+next_word(Ctx *c, const char **s, const char **dims)
 {
     *s += strspn(*s, " ");
-    size_t n = strcspn(*s, " ");
-    const char *word = *s;
+    size_t n = strcspn(*s, " [");
+    Sym word = n ? sym_n(c, *s, n) : NULL;
 
     *s += n;
-    return n ? sym_n(c, word, n) : NULL;
+    *dims = **s == '[' ? *s + 1 : NULL;
+    *s += *dims ? strcspn(*s, "]") + 1 : 0;
+    return word;
 }
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+void
+call_size(Call *k, const char *name, const Expr *size)
+{
+    map_put(&k->size, MAP_PTR(sym(k->c, name)), MAP_PTR(size));
+}
+
+int64_t
+call_known(const Call *k, const char *name)
+{
+    uint64_t size = 0;
+    int64_t n = -1;
+
+    map_get(&k->size, MAP_PTR(sym(k->c, name)), &size);
+    return size && expr_const((const Expr *)(uintptr_t)size, &n) ? n : -1;
+}
+
+/* A number, or a size by its name; NULL: it has none yet, and *open is the name. */
+static const Expr *
+read_factor(Call *k, Parse *p, Sym *open)
+{
+    uint64_t size = 0;
+    int64_t n;
+
+    if (isdigit((unsigned char)*p->s))
+        return parse_int(p, &n) ? expr_int(p->ctx, n) : NULL;
+    Sym name = parse_name(p);
+    if (name && !map_get(&k->size, MAP_PTR(name), &size))
+        *open = name;
+    return (const Expr *)(uintptr_t)size;
+}
+
+/* A sum of products of these. */
+static const Expr *
+read_size(Call *k, Parse *p, Sym *open)
+{
+    const Expr *sum = NULL, *product, *factor;
+
+    do {
+        product = read_factor(k, p, open);
+        while (parse_accept(p, "*"))
+            if ((factor = read_factor(k, p, open)) && product)
+                product = expr_mul(p->ctx, product, factor);
+        sum = sum && product ? expr_add(p->ctx, sum, product) : product;
+    } while (parse_accept(p, "+"));
+    return *open ? NULL : sum;
+}
+
+/* Dimension d of input i at the cursor: its size, which gets a name if it has none. */
+static bool
+has_size(Call *k, uint32_t i, const char *name, uint32_t d, Parse *p)
+{
+    const char *why = arena_printf(k->c->arena, "%s: dimension %u of %s", k->origin, d, name);
+    const Type *t = input_type(k, i);
+    const bool known = parse_accept(p, "#");
+    Sym open = NULL;
+    const Expr *is = t->dim[d], *size = read_size(k, p, &open);
+
+    if (open)
+        call_size(k, open, is);
+    if (known && !expr_const(is, NULL))
+        return call_refuse(k,
+                           "dimension %u of input %u (%s), %s, has to be known when it is compiled",
+                           d, i, name, type_str(k->c, t));
+    return !size || model_require(k->m, is, size, why) ||
+           call_wrong(k, "dimension %u of input %u (%s) is %s, not %s", d, i, name,
+                      expr_str(k->c, is), expr_str(k->c, size));
+}
+
+/* Has input i these dimensions? Runs check what is not known. */
+static bool
+has_dims(Call *k, uint32_t i, const char *name, const char *dims)
+{
+    const Type *t = input_type(k, i);
+    Parse p = parse_begin(k->c, name, (Bytes){ (const uint8_t *)dims, strcspn(dims, "]") });
+    Text said = { .arena = k->arena };
+    uint32_t d = 0;
+
+    for (; !parse_end(&p) && d < t->rank; d++) {
+        if (d)
+            parse_expect(&p, ",");
+        if (parse_accept(&p, "..."))
+            return true;
+        if (!parse_accept(&p, "_") && !has_size(k, i, name, d, &p))
+            return false;
+    }
+    if (d == t->rank && (parse_end(&p) || (parse_accept(&p, ","), parse_accept(&p, "..."))))
+        return true;
+    for (; *dims != ']'; dims++)
+        if (*dims != '#')
+            text_bytes(&said, dims, 1);
+    return call_wrong(k, "input %u (%s) is %s; [%s] is needed", i, name, type_str(k->c, t),
+                      text_str(&said));
+}
+
+void
+call_name_list(Call *k, const char *name, AttrList l)
+{
+    const Expr *n = expr_int(k->c, l.n);
+
+    call_name(k, name,
+              l.n ? graph_const(k->m->g, name, type_new(k->c, l.t, 1, &n),
+                                arena_copy(k->arena, l.data, (size_t)l.n * dtype_info[l.t].bytes))
+                  : 0);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
 
 bool
 call_names(Call *k, const char *names)
 {
-    Ctx *c = k->m->c;
+    const char *all = names, *dims;
     bool needed = true;
     uint32_t i = 0, o = 0;
     Sym word;
 
-    k->name = k->shown = (Map){ .arena = k->m->arena };
-    k->results = NULL;
-    map_put(&k->name, MAP_PTR(sym(c, "absent")), 0);
-    while ((word = next_word(c, &names)) && strcmp(word, "->")) {
-        if (!strcmp(word, "?")) {
+    k->name = k->shown = (Map){ .arena = k->arena };
+    map_put(&k->name, MAP_PTR(sym(k->c, "absent")), 0);
+    for (; (word = next_word(k->c, &names, &dims)) && strcmp(word, "->"); i++) {
+        const ValueId v = call_in(k, i);
+        if (*word == '?') {
             needed = false;
+            i--;
+        } else if (*word == '@') {
+            call_name_list(k, word + 1, call_attr_list(k, word + 1));
+            i--;
+        } else if (*word == '!') {
+            if (v)
+                return call_refuse(k, "input %u (%s) is not supported; export the model without it",
+                                   i, word + 1);
+        } else {
+            if ((needed && !need_input(k, i)) || (dims && v && !has_dims(k, i, word, dims)))
+                return false;
+            call_name(k, word + (*word == '*'), *word == '*' ? call_int_list(k, v) : v);
+        }
+    }
+    k->inputs = word ? NULL : all;
+    k->results = word ? names : NULL;
+    for (; word && (word = next_word(k->c, &names, &dims)); o++)
+        if (o < k->proto->n_output && *k->proto->output[o])
+            map_put(&k->shown, MAP_PTR(word), MAP_PTR(sym(k->c, k->proto->output[o])));
+    return true;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+void
+call_number(Call *k, const char *name, int64_t v)
+{
+    static const char digit[][2] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
+
+    call_fact(k, name, v >= 0 && v < 10 ? digit[v] : arena_printf(k->arena, "%" PRId64, v));
+}
+
+void
+call_real(Call *k, const char *name, double v)
+{
+    call_fact(k, name, arena_printf(k->arena, "%a", v));
+}
+
+void
+call_fact(Call *k, const char *name, const char *text)
+{
+    map_put(&k->fact, MAP_PTR(sym(k->c, name)), MAP_PTR(text));
+}
+
+static const char *
+attr_text(Call *k, const Attr *a)
+{
+    switch (a->kind) {
+    case ATTR_INT: return arena_printf(k->arena, "%" PRId64, a->i);
+    case ATTR_FLOAT: return arena_printf(k->arena, "%a", a->f);
+    case ATTR_INTS: return ints_text(k, a->n, a->ints);
+    case ATTR_FLOATS: return floats_text(k, a->n, a->floats);
+    case ATTR_STRING: return a->s;
+    case ATTR_TENSOR: break;
+    }
+    return NULL;
+}
+
+/* What `$name` stands for; NULL: nothing. */
+static const char *
+fact_of(Call *k, Sym name)
+{
+    const Attr *a = call_attr(k, name);
+    uint64_t is;
+
+    if (map_get(&k->fact, MAP_PTR(name), &is))
+        return (const char *)(uintptr_t)is;
+    if (call_known(k, name) >= 0)
+        return arena_printf(k->arena, "%" PRId64, call_known(k, name));
+    if (!strcmp(name, "real"))
+        return input_type(k, 0)->dtype == DT_F64 ? "f64" : "f32";
+    return a ? attr_text(k, a) : NULL;
+}
+
+static bool
+is_so(const char *fact)
+{
+    return fact && *fact && strcmp(fact, "0");
+}
+
+/* The text with facts in place of their names. NULL, reported: the node lacks an attribute. */
+static const char *
+with_facts(Call *k, const char *text)
+{
+    Text t = { .arena = k->arena };
+
+    for (const char *at; (at = strchr(text, '$'));) {
+        size_t n = 0;
+        while (isalnum((unsigned char)at[1 + n]) || at[1 + n] == '_')
+            n++;
+        const char *fact = fact_of(k, sym_n(k->c, at + 1, n)), *end = at + 1 + n;
+        const bool negated = at > text && at[-1] == '!' && *end == '?';
+        text_bytes(&t, text, (size_t)(at - text) - negated);
+        if (*end == '?') {
+            const bool kept = is_so(fact) != negated;
+            text = end + (kept ? 1 : strcspn(end, "\n"));
+            while (!kept && t.n && t.s[t.n - 1] != '\n') /* its other conditions */
+                t.n--;
             continue;
         }
-        if (needed && !need_input(k, i))
-            return false;
-        map_put(&k->name, MAP_PTR(word), call_in(k, i++));
+        const size_t m = *end != ':'     ? 0
+                         : end[1] == '[' ? strcspn(end, "]") + 1
+                                         : 1 + strcspn(end + 1, " ,)]}\n");
+        if (!fact && !m)
+            return (
+                call_wrong(k, "%s needs the attribute \"%.*s\"", k->proto->op_type, (int)n, at + 1),
+                NULL);
+        if (fact)
+            text_add(&t, strchr(fact, '$') ? with_facts(k, fact) : fact);
+        else
+            text_bytes(&t, end + 1, m - 1);
+        text = end + m;
     }
-    if (word)
-        k->results = names;
-    for (; word && (word = next_word(c, &names)); o++)
-        if (o < k->proto->n_output && *text_of(k->proto->output[o]))
-            map_put(&k->shown, MAP_PTR(word), MAP_PTR(sym(c, k->proto->output[o])));
-    return true;
+    text_add(&t, text);
+    return text_str(&t);
 }
 
 /* Runs a text with the names in `name`, and adds the names that it assigns. */
 static bool
-run(Call *k, Map *name, const Map *shown, ValueId *last, const char *format, va_list args)
+run(Call *k, Map *name, const Map *shown, ValueId *last, const char *text)
 {
-    Text text = { .arena = k->m->arena };
-    const char *like = k->proto->n_output ? text_of(k->proto->output[0]) : "";
+    const char *like = k->proto->n_output ? k->proto->output[0] : "";
 
-    if (strchr(format, '%')) {
-        text_vprintf(&text, format, args);
-        format = text_str(&text);
-    }
+    *last = 0;
+    if (strchr(text, '$') && !(text = with_facts(k, text)))
+        return false;
+    if (!text[strspn(text, "\n")])
+        return true;
     Statements s = { .g = k->m->g,
                      .loc = k->loc,
                      .origin = k->origin,
@@ -71,22 +287,41 @@ run(Call *k, Map *name, const Map *shown, ValueId *last, const char *format, va_
                      .attrs = { k->attr.at, k->attr.n },
                      .name = *name,
                      .shown = *shown };
-    bool ok = graph_statements(&s, format);
+    bool ok = graph_statements(&s, text);
     *name = s.name;
     *last = s.last;
     return ok;
 }
 
+static const char *
+formatted(Call *k, const char *text, va_list args)
+{
+    Text t = { .arena = k->arena };
+
+    if (!strchr(text, '%'))
+        return text;
+    text_vprintf(&t, text, args);
+    return text_str(&t);
+}
+
+bool
+call_run(Call *k, const char *text)
+{
+    ValueId last;
+
+    k->failed = k->failed || !run(k, &k->name, &k->shown, &last, text);
+    return !k->failed;
+}
+
 bool
 call_text(Call *k, const char *text, ...)
 {
-    ValueId last;
     va_list args;
 
     va_start(args, text);
-    bool ok = run(k, &k->name, &k->shown, &last, text, args);
+    text = formatted(k, text, args);
     va_end(args);
-    return ok;
+    return call_run(k, text);
 }
 
 ValueId
@@ -94,27 +329,35 @@ call_value(const Call *k, const char *name)
 {
     uint64_t v = 0;
 
-    map_get(&k->name, MAP_PTR(sym(k->m->c, name)), &v);
+    map_get(&k->name, MAP_PTR(sym(k->c, name)), &v);
     return (ValueId)v;
 }
 
 void
 call_name(Call *k, const char *name, ValueId v)
 {
-    map_put(&k->name, MAP_PTR(sym(k->m->c, name)), v);
+    map_put(&k->name, MAP_PTR(sym(k->c, name)), v);
 }
 
 void
 call_finish(Call *k)
 {
-    const char *names = k->results;
+    const char *names = k->results, *inputs = k->inputs, *dims;
     uint32_t o = 0;
     Sym word;
 
+    for (uint32_t i = 0; inputs && (word = next_word(k->c, &inputs, &dims));)
+        if (*word != '?') {
+            ValueId v = call_value(k, word + (*word == '*'));
+            if (v || i < k->in.n)
+                set_input(k, i, v);
+            i++;
+        }
+    k->inputs = NULL;
     if (k->done || !names)
         return;
     k->done = true;
-    for (; (word = next_word(k->m->c, &names)); o++)
+    for (; (word = next_word(k->c, &names, &dims)); o++)
         if (call_value(k, word))
             call_bind(k, o, call_value(k, word));
 }
@@ -123,39 +366,40 @@ bool
 call_says(Call *k, const char *names, const char *text, ...)
 {
     va_list args;
-    ValueId last;
 
-    if (!call_names(k, names))
-        return false;
     va_start(args, text);
-    bool ok = run(k, &k->name, &k->shown, &last, text, args);
+    text = formatted(k, text, args);
     va_end(args);
-    if (ok)
-        call_finish(k);
-    return ok;
+    if (!call_names(k, names) || !call_run(k, text))
+        return false;
+    call_finish(k);
+    return true;
 }
 
 ValueId
 value_of_text(Call *k, const char *names, const ValueId *v, const char *text, ...)
 {
-    Map name = { .arena = k->m->arena };
-    const Map shown = { .arena = k->m->arena };
+    Map name = { .arena = k->arena };
+    const Map shown = { .arena = k->arena };
+    const char *dims;
     va_list args;
     ValueId last;
     Sym word;
 
-    while ((word = next_word(k->m->c, &names)))
+    while ((word = next_word(k->c, &names, &dims)))
         map_put(&name, MAP_PTR(word), *v++);
     va_start(args, text);
-    bool ok = run(k, &name, &shown, &last, text, args);
+    text = formatted(k, text, args);
     va_end(args);
-    return ok ? last : 0;
+    return run(k, &name, &shown, &last, text) ? last : 0;
 }
+
+/* ---- parts of texts -------------------------------------------------------------------------- */
 
 const char *
 ints_text(Call *k, uint32_t n, const int64_t *v)
 {
-    Text t = { .arena = k->m->arena };
+    Text t = { .arena = k->arena };
 
     text_add(&t, "[");
     for (uint32_t i = 0; i < n; i++)
@@ -167,7 +411,7 @@ ints_text(Call *k, uint32_t n, const int64_t *v)
 const char *
 floats_text(Call *k, uint32_t n, const double *v)
 {
-    Text t = { .arena = k->m->arena };
+    Text t = { .arena = k->arena };
 
     text_add(&t, "[");
     for (uint32_t i = 0; i < n; i++)
@@ -187,13 +431,17 @@ below_text(Call *k, uint32_t n)
 }
 
 const char *
-times_text(Call *k, double factor)
+along_text(Call *k, uint32_t d, uint32_t rank)
 {
-    return factor == 1 ? "" : arena_printf(k->m->arena, " * %a", factor);
+    int64_t shape[TN_MAX_RANK];
+
+    for (uint32_t i = 0; i < rank; i++)
+        shape[i] = i == d ? -1 : 1;
+    return ints_text(k, rank, shape);
 }
 
 const char *
-plus_text(Call *k, double term)
+times_text(Call *k, double factor)
 {
-    return term == 0 ? "" : arena_printf(k->m->arena, " + %a", term);
+    return factor == 1 ? "" : arena_printf(k->arena, " * %a", factor);
 }

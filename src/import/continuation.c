@@ -24,27 +24,27 @@ typedef struct {
 static bool
 is_among(const DependentNames *s, const char *name)
 {
-    return *text_of(name) && map_get(&s->name, MAP_PTR(sym(s->m->c, name)), NULL);
+    return *name && map_get(&s->name, MAP_PTR(sym(s->m->c, name)), NULL);
 }
 
 static void
-note(DependentNames *s, const Onnx__NodeProto *n)
+note(DependentNames *s, const OnnxNode *n)
 {
     for (size_t i = 0; i < n->n_output; i++)
-        if (*text_of(n->output[i]))
+        if (*n->output[i])
             map_put(&s->name, MAP_PTR(sym(s->m->c, n->output[i])), 1);
 }
 
 /* Does the node, or a graph in it, read one of the names? Reading the file has bounded the
  * depth. */
 static bool
-reads(const DependentNames *s, const Onnx__NodeProto *n)
+reads(const DependentNames *s, const OnnxNode *n)
 {
     for (size_t i = 0; i < n->n_input; i++)
         if (is_among(s, n->input[i]))
             return true;
     for (size_t a = 0; a < n->n_attribute; a++) {
-        const Onnx__GraphProto *g = n->attribute[a]->g;
+        const OnnxGraph *g = n->attribute[a]->g;
         for (size_t i = 0; g && i < g->n_node; i++)
             if (reads(s, g->node[i]))
                 return true;
@@ -55,44 +55,35 @@ reads(const DependentNames *s, const Onnx__NodeProto *n)
     return false;
 }
 
-static Onnx__NodeProto *
-renaming(Arena *a, char *from, char *to)
-{
-    Onnx__NodeProto *n = made_node(a, "Identity", 1, 1);
-
-    n->input[0] = from;
-    n->output[0] = to;
-    return n;
-}
-
 /* The branch, its results under the node's names, and all following nodes. */
-static Onnx__GraphProto *
-going_on(Arena *a, const Onnx__GraphProto *branch, const Onnx__NodeProto *n, size_t nrest,
-         Onnx__NodeProto *const *rest, size_t nout, Onnx__ValueInfoProto **out)
+static OnnxGraph *
+going_on(Arena *a, const OnnxGraph *branch, const OnnxNode *n, size_t nrest, OnnxNode *const *rest,
+         size_t nout, OnnxValueInfo **out)
 {
-    Onnx__GraphProto *g = arena_copy(a, branch, sizeof *g);
-    size_t at = branch->n_node;
+    OnnxGraph *g = made_room(a, branch, branch->n_node + n->n_output + nrest, 0, 0);
 
-    g->node = NEW_ARRAY(a, Onnx__NodeProto *, branch->n_node + n->n_output + nrest + 1);
-    memcpy(g->node, branch->node, branch->n_node * sizeof *g->node);
-    for (size_t i = 0; i < n->n_output && i < branch->n_output; i++)
-        if (*text_of(n->output[i]) && strcmp(n->output[i], text_of(branch->output[i]->name)))
-            g->node[at++] = renaming(a, branch->output[i]->name, n->output[i]);
-    memcpy(g->node + at, rest, nrest * sizeof *rest);
-    g->n_node = at + nrest;
+    g->input = branch->input;
+    g->n_input = branch->n_input;
     g->output = out;
     g->n_output = nout;
+    for (size_t i = 0; i < branch->n_node; i++)
+        g->node[g->n_node++] = branch->node[i];
+    for (size_t i = 0; i < n->n_output && i < branch->n_output; i++)
+        if (*n->output[i] && strcmp(n->output[i], branch->output[i]->name))
+            made_node(a, g, "Identity", 1, MADE(branch->output[i]->name), n->output[i]);
+    for (size_t i = 0; i < nrest; i++)
+        g->node[g->n_node++] = rest[i];
     return g;
 }
 
 /* The node n; each of its graphs continues with the following nodes. */
-static Onnx__NodeProto *
-with_rest(Arena *a, const Onnx__NodeProto *n, size_t nrest, Onnx__NodeProto *const *rest,
-          size_t nout, Onnx__ValueInfoProto **out)
+static OnnxNode *
+with_rest(Arena *a, const OnnxNode *n, size_t nrest, OnnxNode *const *rest, size_t nout,
+          OnnxValueInfo **out)
 {
-    Onnx__NodeProto *made = arena_copy(a, n, sizeof *made);
+    OnnxNode *made = arena_copy(a, n, sizeof *made);
 
-    made->attribute = NEW_ARRAY(a, Onnx__AttributeProto *, n->n_attribute + 1);
+    made->attribute = NEW_ARRAY(a, OnnxAttribute *, n->n_attribute + 1);
     for (size_t i = 0; i < n->n_attribute; i++) {
         made->attribute[i] = arena_copy(a, n->attribute[i], sizeof *n->attribute[i]);
         if (n->attribute[i]->g)
@@ -105,10 +96,10 @@ with_rest(Arena *a, const Onnx__NodeProto *n, size_t nrest, Onnx__NodeProto *con
     return made;
 }
 
-const Onnx__TensorShapeProto *
-declared_shape(const Onnx__ValueInfoProto *v)
+const OnnxShape *
+declared_shape(const OnnxValueInfo *v)
 {
-    const Onnx__TypeProto__Tensor *t = tensor_type(v->type);
+    const OnnxTensorType *t = tensor_type(v->type);
 
     return t ? t->shape : NULL;
 }
@@ -116,19 +107,19 @@ declared_shape(const Onnx__ValueInfoProto *v)
 bool
 model_continuation(Model *m, const uint32_t *order, size_t n)
 {
-    const Onnx__GraphProto *g = m->from;
-    const Onnx__NodeProto *open = g->node[order[0]];
+    const OnnxGraph *g = m->from;
+    const OnnxNode *open = g->node[order[0]];
     const char *why = m->ranks;
     DependentNames names = { m, { .arena = m->arena } };
-    Onnx__NodeProto **rest = NEW_ARRAY(m->arena, Onnx__NodeProto *, n);
-    Onnx__ValueInfoProto **out = NEW_ARRAY(m->arena, Onnx__ValueInfoProto *, g->n_output + 1);
+    OnnxNode **rest = NEW_ARRAY(m->arena, OnnxNode *, n);
+    OnnxValueInfo **out = NEW_ARRAY(m->arena, OnnxValueInfo *, g->n_output + 1);
     size_t nrest = 0, nout = 0;
     bool ok = true, declared = false;
 
     m->ranks = NULL;
     note(&names, open);
     for (size_t i = 1; i < n; i++) {
-        Onnx__NodeProto *node = g->node[order[i]];
+        OnnxNode *node = g->node[order[i]];
         bool behind = reads(&names, node);
         if (!behind) {
             ok &= model_node(m, node, order[i]);

@@ -27,7 +27,7 @@ typedef struct InnerNames {
 static void
 use_name(CapturedNames *names, const InnerNames *in, const char *s)
 {
-    Sym name = sym(names->k->m->c, text_of(s));
+    Sym name = sym(names->k->c, s);
 
     if (!*name || map_get(&names->seen, MAP_PTR(name), NULL))
         return;
@@ -35,24 +35,24 @@ use_name(CapturedNames *names, const InnerNames *in, const char *s)
         if (map_get(&in->defined, MAP_PTR(name), NULL))
             return;
     map_put(&names->seen, MAP_PTR(name), 1);
-    VEC_PUSH(names->k->m->arena, &names->k->captured, name);
+    VEC_PUSH(names->k->arena, &names->k->captured, name);
 }
 
 static void
-collect_names(CapturedNames *names, const InnerNames *outer, const Onnx__GraphProto *g)
+collect_names(CapturedNames *names, const InnerNames *outer, const OnnxGraph *g)
 {
-    Ctx *c = names->k->m->c;
-    InnerNames in = { outer, { .arena = names->k->m->arena } };
+    Ctx *c = names->k->c;
+    InnerNames in = { outer, { .arena = names->k->arena } };
 
     for (size_t i = 0; i < g->n_input; i++)
-        map_put(&in.defined, MAP_PTR(sym(c, text_of(g->input[i]->name))), 1);
+        map_put(&in.defined, MAP_PTR(sym(c, g->input[i]->name)), 1);
     for (size_t i = 0; i < g->n_initializer; i++)
-        map_put(&in.defined, MAP_PTR(sym(c, text_of(g->initializer[i]->name))), 1);
+        map_put(&in.defined, MAP_PTR(sym(c, g->initializer[i]->name)), 1);
     for (size_t i = 0; i < g->n_sparse_initializer; i++)
         map_put(&in.defined, MAP_PTR(sym(c, sparse_name(g->sparse_initializer[i]))), 1);
     for (size_t i = 0; i < g->n_node; i++)
         for (size_t o = 0; o < g->node[i]->n_output; o++)
-            map_put(&in.defined, MAP_PTR(sym(c, text_of(g->node[i]->output[o]))), 1);
+            map_put(&in.defined, MAP_PTR(sym(c, g->node[i]->output[o])), 1);
     for (size_t i = 0; i < g->n_node; i++) {
         for (size_t k = 0; k < g->node[i]->n_input; k++)
             use_name(names, &in, g->node[i]->input[k]);
@@ -67,31 +67,31 @@ collect_names(CapturedNames *names, const InnerNames *outer, const Onnx__GraphPr
 bool
 control_names(Call *k, bool *skip)
 {
-    CapturedNames names = { k, { .arena = k->m->arena } };
+    CapturedNames names = { k, { .arena = k->arena } };
     uint64_t v;
 
     for (size_t a = 0; a < k->proto->n_attribute; a++)
         if (k->proto->attribute[a]->g)
             collect_names(&names, NULL, k->proto->attribute[a]->g);
-    for (uint32_t i = 0, n = k->captured.n; i < n; i++) {
-        Sym name = k->captured.at[i];
-        if (!map_get(&k->m->value, MAP_PTR(name), &v))
+    const Sym *name = k->captured.at;
+    const uint32_t n = k->captured.n;
+    k->captured = (__typeof__(k->captured)){ 0 };
+    for (uint32_t i = 0; i < n; i++) {
+        if (!map_get(&k->m->value, MAP_PTR(name[i]), &v))
             return call_wrong(
                 k, "\"%s\", which a graph inside reads, is made by no node, input or initializer",
-                name);
+                name[i]);
         *skip |= v == 0;
-        if (!sequence_is(v))
-            continue;
-        VEC_PUSH(k->m->arena, &k->captured_mark, ((__typeof__(*k->captured_mark.at)){ name, v }));
-        k->captured.at[i] = NULL;
-        for (int part = 0; sequence_has_rank(v) && part < 2; part++)
-            VEC_PUSH(k->m->arena, &k->captured, sequence_part(k->m->c, name, part));
+        if (sequence_is(v))
+            VEC_PUSH(k->arena, &k->captured_mark,
+                     ((__typeof__(*k->captured_mark.at)){ name[i], v }));
+        else
+            VEC_PUSH(k->arena, &k->captured, name[i]);
     }
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < k->captured.n; i++)
-        if (k->captured.at[i])
-            k->captured.at[kept++] = k->captured.at[i];
-    k->captured.n = kept;
+    for (uint32_t i = 0; i < k->captured_mark.n; i++)
+        for (int part = 0; part < (sequence_has_rank(k->captured_mark.at[i].mark) ? 2 : 0); part++)
+            VEC_PUSH(k->arena, &k->captured,
+                     sequence_part(k->c, k->captured_mark.at[i].name, part));
     return !*skip;
 }
 
@@ -104,9 +104,9 @@ inside_outer(const Call *k, Sym name)
 }
 
 bool
-inside_graph(Call *k, const char *name, const Onnx__GraphProto **out)
+inside_graph(Call *k, const char *name, const OnnxGraph **out)
 {
-    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
+    const OnnxAttribute *a = node_attribute(k->proto, name);
 
     *out = a ? a->g : NULL;
     return *out || call_wrong(k, "%s needs the graph \"%s\"", k->proto->op_type, name);
@@ -115,7 +115,7 @@ inside_graph(Call *k, const char *name, const Onnx__GraphProto **out)
 /* ---- inner graphs ---------------------------------------------------------------------------- */
 
 void
-inside_enter(InnerGraph *in, Call *k, const Onnx__GraphProto *from, const char *name)
+inside_enter(InnerGraph *in, Call *k, const OnnxGraph *from, const char *name)
 {
     Model *m = k->m;
 
@@ -151,14 +151,14 @@ symbol_name(const Expr *e)
 const Expr *
 inside_bind(InnerGraph *in, const char *like, const Expr *e)
 {
-    Ctx *c = in->k->m->c;
+    Ctx *c = in->k->c;
     const Expr *fresh = expr_fresh_symbol(c, like);
     Binding b = { .to = e }, back = { .to = fresh };
 
     expr_is_var(fresh, &b.var);
-    VEC_PUSH(in->k->m->arena, &in->bind, b);
+    VEC_PUSH(in->k->arena, &in->bind, b);
     if (expr_is_var(e, &back.var)) {
-        VEC_PUSH(in->k->m->arena, &in->back, back);
+        VEC_PUSH(in->k->arena, &in->back, back);
         expr_symbol_range(c, b.var, expr_symbol_get(c, back.var));
     }
     return fresh;
@@ -172,7 +172,7 @@ rename_symbols(InnerGraph *in, const Expr *e)
         for (uint32_t i = 0; i < in->back.n && !renamed; i++)
             renamed = in->back.at[i].var.id == v.id;
         if (!renamed)
-            inside_bind(in, var_symbol(v), expr_var(in->k->m->c, v));
+            inside_bind(in, var_symbol(v), expr_var(in->k->c, v));
     }
 }
 
@@ -180,7 +180,7 @@ const Expr *
 inside_expr(InnerGraph *in, const Expr *e)
 {
     rename_symbols(in, e);
-    return expr_subst(in->k->m->c, e, in->back.at, in->back.n);
+    return expr_subst(in->k->c, e, in->back.at, in->back.n);
 }
 
 static const Type *
@@ -188,7 +188,7 @@ inside_type(InnerGraph *in, const Type *t)
 {
     for (uint32_t d = 0; d < t->rank; d++)
         rename_symbols(in, t->dim[d]);
-    return type_subst(in->k->m->c, t, in->back.at, in->back.n);
+    return type_subst(in->k->c, t, in->back.at, in->back.n);
 }
 
 /* Passes the outer value v in under a name: a constant, or an input, which becomes an argument. */
@@ -215,12 +215,11 @@ inside_hand_in(InnerGraph *in, const char *name, ValueId v, ValueList *args)
 bool
 inside_captured(InnerGraph *in, ValueList *args)
 {
+    uint64_t v = 0;
+
     for (uint32_t i = 0; i < in->k->captured.n; i++) {
-        Map inner = in->k->m->value;
-        in->k->m->value = in->around.value;
-        ValueId v = inside_outer(in->k, in->k->captured.at[i]);
-        in->k->m->value = inner;
-        if (!inside_hand_in(in, in->k->captured.at[i], v, args))
+        map_get(&in->around.value, MAP_PTR(in->k->captured.at[i]), &v);
+        if (!inside_hand_in(in, in->k->captured.at[i], (ValueId)v, args))
             return false;
     }
     for (uint32_t i = 0; i < in->k->captured_mark.n; i++)
@@ -233,7 +232,7 @@ inside_captured(InnerGraph *in, ValueList *args)
 bool
 inside_read(InnerGraph *in)
 {
-    in->mark = NEW_ARRAY(in->k->m->arena, uint64_t, in->k->m->from->n_output + 1);
+    in->mark = NEW_ARRAY(in->k->arena, uint64_t, in->k->m->from->n_output + 1);
     if (!model_body(in->k->m, &in->output, in->mark))
         return false;
     for (size_t i = 0; i < in->k->m->from->n_output; i++)
@@ -244,7 +243,7 @@ inside_read(InnerGraph *in)
     for (uint32_t i = 0; i < in->output.n; i++) {
         if (!in->output.at[i])
             return false;
-        VEC_PUSH(in->k->m->arena, &in->g->output, in->output.at[i]);
+        VEC_PUSH(in->k->arena, &in->g->output, in->output.at[i]);
     }
     return true;
 }
@@ -287,7 +286,7 @@ inside_out(const InnerGraph *in, const bool *changes, const Expr *dim)
         if (i == in->bind.n || (changes && changes[i]))
             return NULL;
     }
-    return expr_subst(in->k->m->c, dim, in->bind.at, in->bind.n);
+    return expr_subst(in->k->c, dim, in->bind.at, in->bind.n);
 }
 
 const Expr *
@@ -307,8 +306,8 @@ inside_new_symbol(Model *m, NewSymbols *fresh, const char *like, const Expr *mos
 const char *
 inside_size_name(Call *k, uint32_t i, uint32_t d)
 {
-    const char *name = i < k->proto->n_output ? text_of(k->proto->output[i]) : "";
-    return arena_printf(k->m->arena, "%s_%u", *name ? name : "size", d);
+    const char *name = i < k->proto->n_output ? k->proto->output[i] : "";
+    return arena_printf(k->arena, "%s_%u", *name ? name : "size", d);
 }
 
 ResultNames
@@ -318,7 +317,7 @@ inside_results(Call *k, const uint64_t *mark)
     ResultNames names = { 0 };
 
     for (size_t i = 0; i < k->proto->n_output; i++) {
-        Sym name = sym(m->c, text_of(k->proto->output[i]));
+        Sym name = sym(m->c, k->proto->output[i]);
         if (!mark[i]) {
             VEC_PUSH(m->arena, &names, name);
             continue;
@@ -353,7 +352,7 @@ inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *type, Re
 
 /* Reads the graph in place, with the names in `inner` besides those that the node captures. */
 static bool
-read_body(Call *k, const Onnx__GraphProto *from, Map inner, bool in_place, ValueList *output,
+read_body(Call *k, const OnnxGraph *from, Map inner, bool in_place, ValueList *output,
           uint64_t *mark)
 {
     Model *m = k->m;
@@ -374,12 +373,12 @@ read_body(Call *k, const Onnx__GraphProto *from, Map inner, bool in_place, Value
 }
 
 static bool
-read_in_place(Call *k, const Onnx__GraphProto *from)
+read_in_place(Call *k, const OnnxGraph *from)
 {
     ValueList output = { 0 };
-    uint64_t *mark = NEW_ARRAY(k->m->arena, uint64_t, from->n_output + 1);
+    uint64_t *mark = NEW_ARRAY(k->arena, uint64_t, from->n_output + 1);
 
-    if (!read_body(k, from, (Map){ .arena = k->m->arena }, true, &output, mark))
+    if (!read_body(k, from, (Map){ .arena = k->arena }, true, &output, mark))
         return false;
     ResultNames names = inside_results(k, mark);
     for (uint32_t i = 0; i < names.n; i++)
@@ -389,9 +388,9 @@ read_in_place(Call *k, const Onnx__GraphProto *from)
 }
 
 ValueId
-inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x)
+inside_apply(Call *k, const OnnxGraph *from, ValueId x)
 {
-    Map inner = { .arena = k->m->arena };
+    Map inner = { .arena = k->arena };
     ValueList output = { 0 };
     uint64_t mark[1];
 
@@ -399,7 +398,7 @@ inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x)
         return (ValueId)call_wrong(
             k, "a graph of %s takes %zu values and gives %zu; it has to take one and give one",
             k->proto->op_type, from->n_input, from->n_output);
-    map_put(&inner, MAP_PTR(sym(k->m->c, text_of(from->input[0]->name))), x);
+    map_put(&inner, MAP_PTR(sym(k->c, from->input[0]->name)), x);
     return read_body(k, from, inner, k->m->in_place, &output, mark) && !mark[0] ? output.at[0] : 0;
 }
 
@@ -408,15 +407,14 @@ inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x)
 static const Expr *
 join_dim(Call *k, NewSymbols *fresh, const InnerGraph *in, uint32_t i, uint32_t d)
 {
-    Ctx *c = k->m->c;
     const Expr *dim[2];
 
     for (int b = 0; b < 2; b++)
         dim[b] = inside_out(&in[b], NULL, in[b].g->value.at[in[b].g->output.at[i]].type->dim[d]);
-    if (dim[0] && dim[1] && expr_eq(c, NULL, dim[0], dim[1]) == YES)
+    if (dim[0] && dim[1] && expr_eq(k->c, NULL, dim[0], dim[1]) == YES)
         return dim[0];
     return inside_new_symbol(k->m, fresh, inside_size_name(k, i, d),
-                             dim[0] && dim[1] ? expr_max(c, dim[0], dim[1]) : NULL);
+                             dim[0] && dim[1] ? expr_max(k->c, dim[0], dim[1]) : NULL);
 }
 
 static bool
@@ -430,10 +428,10 @@ join_type(Call *k, NewSymbols *fresh, const InnerGraph *in, uint32_t i, const Ty
     if (t[0]->dtype != t[1]->dtype)
         return call_wrong(
             k, "output %u is %s in one branch and %s in the other; both must have one element type",
-            i, type_str(k->m->c, t[0]), type_str(k->m->c, t[1]));
+            i, type_str(k->c, t[0]), type_str(k->c, t[1]));
     for (uint32_t d = 0; d < t[0]->rank; d++)
         dim[d] = join_dim(k, fresh, in, i, d);
-    *out = type_new(k->m->c, t[0]->dtype, t[0]->rank, dim);
+    *out = type_new(k->c, t[0]->dtype, t[0]->rank, dim);
     return true;
 }
 
@@ -458,12 +456,12 @@ ranks_differ(Call *k, const InnerGraph *in)
 /* Does each result have the rank that the branch's graph declares for it? At least one is
  * declared. */
 static bool
-ranks_declared(const InnerGraph *in, const Onnx__GraphProto *from)
+ranks_declared(const InnerGraph *in, const OnnxGraph *from)
 {
     bool any = false;
 
     for (uint32_t i = 0; i < from->n_output; i++) {
-        const Onnx__TensorShapeProto *declared = declared_shape(from->output[i]);
+        const OnnxShape *declared = declared_shape(from->output[i]);
         if (in->mark[i] || i >= in->g->output.n)
             return false;
         if (declared && declared->n_dim != in->g->value.at[in->g->output.at[i]].type->rank)
@@ -476,7 +474,7 @@ ranks_declared(const InnerGraph *in, const Onnx__GraphProto *from)
 /* Reads the only valid branch, or the only one that the following nodes accept, in place; a run
  * whose condition selects the other one fails. */
 static bool
-read_only(Call *k, const Onnx__GraphProto *from, bool wanted, const char *why)
+read_only(Call *k, const OnnxGraph *from, bool wanted, const char *why)
 {
     Model *m = k->m;
     const ValueId is = call_match(k, call_int_list(k, call_cast(k, k->in.at[0], DT_I64)),
@@ -502,7 +500,7 @@ refused_branch(Model *m, bool then, const char *why)
 /* One of the branches has errors, the diagnostics `first` to `end`: runs that take it fail with the
  * first of them. */
 static bool
-read_without(Call *k, const Onnx__GraphProto *const *from, int other, uint32_t first, uint32_t end,
+read_without(Call *k, const OnnxGraph *const *from, int other, uint32_t first, uint32_t end,
              DiagClass worst, bool goes_on)
 {
     Model *m = k->m;
@@ -523,7 +521,7 @@ static bool
 read_if(Call *k)
 {
     Model *m = k->m;
-    const Onnx__GraphProto *from[2];
+    const OnnxGraph *from[2];
     const Type **type = NEW_ARRAY(m->arena, const Type *, 2 * k->proto->n_output + 1);
     ValueList args = { 0 };
     NewSymbols fresh = { 0 };

@@ -6,7 +6,7 @@
 
 /* The state of reading an inner graph, and of the outer one to return to. */
 typedef struct {
-    const Onnx__GraphProto *from;
+    const OnnxGraph *from;
     Graph *g;
     Map value;
     bool in_place;
@@ -30,9 +30,9 @@ typedef VEC(Sym) ResultNames;
 /* The value of a name in the node's scope. */
 ValueId inside_outer(const Call *k, Sym name);
 /* The graph of an attribute. Errors: there is none. */
-bool inside_graph(Call *k, const char *name, const Onnx__GraphProto **out);
+bool inside_graph(Call *k, const char *name, const OnnxGraph **out);
 /* Starts to read `from` as a separate graph … */
-void inside_enter(InnerGraph *in, Call *k, const Onnx__GraphProto *from, const char *name);
+void inside_enter(InnerGraph *in, Call *k, const OnnxGraph *from, const char *name);
 /* … and returns to the outer one. */
 void inside_leave(InnerGraph *in);
 /* A fresh symbol of the inner graph for the outer expression e. */
@@ -65,7 +65,7 @@ bool inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *typ
                    ResultNames names);
 
 /* The only result of a graph with one input, read in place of the node; 0, reported. */
-ValueId inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x);
+ValueId inside_apply(Call *k, const OnnxGraph *from, ValueId x);
 
 /* Loop and Scan. (loop.c) */
 Convert loop_read, loop_read_scan;

@@ -7,13 +7,13 @@
 
 /* The model's own function that a node calls, NULL: none; and its body in place of the node.
  * (function.c) */
-const Onnx__FunctionProto *function_named(const Model *m, const Onnx__NodeProto *n);
+const OnnxFunction *function_named(const Model *m, const OnnxNode *n);
 bool function_call(Call *k);
 
 /* Operators of the user: reads nests from a file, NULL for none; is the node one of them? adds the
  * call. (user_operators.c) */
 bool own_read(Model *m, const char *path);
-bool own_named(const Model *m, const Onnx__NodeProto *n, const char *full);
+bool own_named(const Model *m, const OnnxNode *n, const char *full);
 bool own_call(Call *k);
 
 /* A row of the table of ONNX's operators. (ops.c) */
@@ -28,11 +28,15 @@ typedef struct {
      *   n   one number
      *   s   sizes, which become symbols where they come from data;  p: of at least 1 */
     const char *inputs;
-    /* What becomes of attributes, "axes>1 -stash_type =dtype":
-     *   axes>1   input 1, since older opsets have it as an attribute
-     *   -name    none of the operator's; only the converter reads it
-     *   =name    ONNX's number of an element type becomes its name */
+    /* What becomes of attributes, "axes>1 -stash_type=1 =dtype":
+     *   axes>1     input 1, since older opsets have it as an attribute
+     *   -name      none of the operator's; only the converter reads it
+     *   -name=1    likewise, and no other number is supported
+     *   +name      an integer of 1 or more, which must be there
+     *   =name      ONNX's number of an element type becomes its name */
     const char *attrs;
+    /* The operator as a text over these names (compose.h), after `convert`; NULL: none. */
+    const char *names, *text;
     /* It runs graphs or takes sequences, and the converter sees the node before its attributes are
      * read. */
     bool control;
@@ -96,8 +100,10 @@ extern const OpRow random_rows[];
 bool convert_dropout_training(Call *k);
 
 /* Strings. (strings.c) */
+/* the strings of an attribute; NULL, reported: Tenon cannot have them */
+const char *const *call_string_list(Call *k, const OnnxAttribute *a);
 /* a constant, str[n]; a NULL: none. 0, reported */
-ValueId call_strings(Call *k, const char *name, const Onnx__AttributeProto *a);
+ValueId call_strings(Call *k, const char *name, const OnnxAttribute *a);
 ValueId call_string(Call *k, const char *name, const char *s); /* str[] */
 Convert convert_string_split, convert_string_normalizer, convert_regex_full_match,
     convert_tokenizer;
@@ -107,11 +113,13 @@ ValueId regex_program(Call *k, const char *pattern); /* 0, reported (regex.c) */
 
 /* Sequences: their marks in the table of names, and the names of their two tensors. (sequence.c) */
 bool sequence_is(uint64_t entry);
+/* The entry of input i in the table of names; 0: it is absent. */
+uint64_t sequence_entry(const Call *k, uint32_t i);
 bool sequence_has_rank(uint64_t mark);
 bool sequence_same_rank(uint64_t a, uint64_t b);
-bool map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is); /* (map.c) */
+bool map_input(Model *m, const OnnxValueInfo *v, bool *is); /* (map.c) */
 /* the keys of an output that is a map; 0: it is not */
-ValueId map_output(const Model *m, const Onnx__ValueInfoProto *v);
+ValueId map_output(const Model *m, const OnnxValueInfo *v);
 Sym map_part(Ctx *c, Sym name, int part); /* 0: the values, 1: their keys */
 bool sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional, bool list);
 Sym sequence_part(Ctx *c, Sym name, int part); /* 0: the items, 1: their sizes */
@@ -135,12 +143,6 @@ extern const OpRow sparse_rows[];    /* (sparse_attention.c) */
 Convert convert_longformer;          /* (longformer.c) */
 Convert convert_embed_norm;
 
-/* Integers, their scale and zero point (0: none), and the product of two such in floats; bias may
- * be 0. (quantised.c) */
-typedef struct {
-    ValueId x, scale, zero;
-} ScaledIntegers;
-ValueId scaled_product(Call *k, ScaledIntegers a, ScaledIntegers b, ValueId bias);
 /* A QuantizeLinear after a product of dequantised numbers becomes the same in integers, and
  * k->done. (quantised.c) */
 bool quantised_product(Call *k);
@@ -155,9 +157,9 @@ ValueId call_softmax(Call *k, ValueId x, int64_t opset);
 
 /* ONNX's own operators. (opsets.c) */
 Convert convert_pair, convert_compare, convert_prelu, convert_constant, convert_cast,
-    convert_cast_like, convert_clip, convert_axes_real, convert_split, convert_pad, convert_resize,
-    convert_softmax, convert_gelu, convert_mod, convert_shift, convert_batch_norm, convert_norm,
-    convert_shrink, convert_det, convert_rms_norm, convert_group_norm, convert_dropout,
-    convert_max_pool, convert_quantize, convert_roi_align, convert_dft, convert_attention;
+    convert_cast_like, convert_axes_real, convert_split, convert_pad, convert_resize,
+    convert_softmax, convert_gelu, convert_mod, convert_shift, convert_batch_norm, convert_shrink,
+    convert_det, convert_rms_norm, convert_group_norm, convert_dropout, convert_quantize,
+    convert_roi_align, convert_dft, convert_attention;
 
 #endif

@@ -4,72 +4,63 @@
 #include "import/compose.h"
 #include "import/converters.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 static bool
-is_modified(const Onnx__NodeProto *n)
+is_modified(const OnnxNode *n)
 {
-    const Onnx__AttributeProto *scores = node_attribute(n, "score_mod"),
-                               *probs = node_attribute(n, "prob_mod");
+    const OnnxAttribute *scores = node_attribute(n, "score_mod"),
+                        *probs = node_attribute(n, "prob_mod");
     return (scores && scores->g) || (probs && probs->g);
 }
 
 static ValueId
 modified(Call *k, const char *name, ValueId x)
 {
-    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
+    const OnnxAttribute *a = node_attribute(k->proto, name);
     return a && a->g && x ? inside_apply(k, a->g, x) : x;
 }
 
-/* Repeats each head `group` times: [b, h, n, d] to [b, h * group, n, d]. */
-static ValueId
-repeated(Call *k, ValueId x, int64_t heads, int64_t group)
+/* `name`, keys or values [b, shared, n, d], in the type to compute with, once for each head. */
+static bool
+repeat(Call *k, const char *name)
 {
-    return group == 1 || !x ? x
-                            : value_of_text(k, "x", &x,
-                                            "b = shape(x)[0]\n"
-                                            "n = shape(x)[2]\n"
-                                            "d = shape(x)[3]\n"
-                                            "each = expand(unsqueeze(x, [2]), "
-                                            "[b, %" PRId64 ", %" PRId64 ", n, d])\n"
-                                            "reshape(each, [b, %" PRId64 ", n, d])",
-                                            heads, group, heads * group);
+    call_fact(k, "name", name);
+    return call_text(k, "$name = $real($name)\n"
+                        "$repeated? b = shape($name)[0]\n"
+                        "$repeated? n = shape($name)[2]\n"
+                        "$repeated? d = shape($name)[3]\n"
+                        "$repeated? each = expand(unsqueeze($name, [2]),"
+                        " [b, $shared, $group, n, d])\n"
+                        "$repeated? $name = reshape(each, [b, $heads, n, d])");
 }
 
 static bool
 read_flex(Call *k)
 {
-    Ctx *c = k->m->c;
-    const Onnx__AttributeProto *given = node_attribute(k->proto, "scale");
-    int64_t heads, shared, size;
+    const OnnxAttribute *given = node_attribute(k->proto, "scale");
 
-    for (uint32_t i = 0; i < 3; i++)
-        if (!need_input(k, i))
-            return false;
-    const Type *q = input_type(k, 0), *kt = input_type(k, 1), *v = input_type(k, 2);
-    if (q->rank != 4 || kt->rank != 4 || v->rank != 4 || !dtype_is_float(q->dtype))
-        return call_wrong(k, "FlexAttention of %s, %s and %s; floats of rank 4 are needed",
-                          type_str(c, q), type_str(c, kt), type_str(c, v));
-    if (!expr_const(q->dim[1], &heads) || !expr_const(kt->dim[1], &shared) || shared < 1 ||
-        heads % shared || !expr_const(q->dim[3], &size) || size < 1)
-        return call_refuse(
-            k, "FlexAttention of %s and %s; numbers of heads and their size must be known",
-            type_str(c, q), type_str(c, kt));
-    DType real = q->dtype == DT_F64 ? DT_F64 : DT_F32;
-    ValueId y = repeated(k, call_cast(k, k->in.at[1], real), shared, heads / shared);
-    ValueId scores = value_of_text(k, "x y", VALUES(k->in.at[0], call_matrix_transposed(k, y)),
-                                   "matmul(%s(x), y) * %a", dtype_info[real].name,
-                                   given ? (double)given->f : 1 / sqrt((double)size));
-    scores = modified(k, "score_mod", scores);
-    ValueId probs = scores ? value_of_text(k, "scores", &scores, "softmax(scores)") : 0;
-    ValueId values = repeated(k, call_cast(k, k->in.at[2], real), shared, heads / shared);
-    if (!call_names(k, "x -> y"))
+    if (!call_names(k, "x[b, #heads, _, #size] k[b, #shared, _, _] v[b, shared, _, _] -> y"))
         return false;
-    call_name(k, "probs", modified(k, "prob_mod", probs));
-    call_name(k, "values", values);
-    return call_text(k, "y = identity(like(matmul(probs, values), x))");
+    const int64_t heads = call_known(k, "heads"), shared = call_known(k, "shared"),
+                  size = call_known(k, "size");
+    if (!dtype_is_float(input_type(k, 0)->dtype) || shared < 1 || heads % shared || size < 1)
+        return call_wrong(k,
+                          "FlexAttention of %s and %s; floats are needed, and a multiple of the "
+                          "heads of keys",
+                          type_str(k->c, input_type(k, 0)), type_str(k->c, input_type(k, 1)));
+    call_number(k, "group", heads / shared);
+    call_number(k, "repeated", heads > shared);
+    call_real(k, "by", given ? (double)given->f : 1 / sqrt((double)size));
+    repeat(k, "k");
+    call_name(k, "k", call_moved(k, call_value(k, "k"), -1, -2));
+    call_text(k, "scores = matmul($real(x), k) * $by");
+    call_name(k, "scores", modified(k, "score_mod", call_value(k, "scores")));
+    call_text(k, "probs = softmax(scores)");
+    repeat(k, "v");
+    call_name(k, "probs", modified(k, "prob_mod", call_value(k, "probs")));
+    return call_text(k, "y = identity(like(matmul(probs, v), x))");
 }
 
 const OpRow *

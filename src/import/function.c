@@ -11,15 +11,15 @@
 
 #include <string.h>
 
-const Onnx__FunctionProto *
-function_named(const Model *m, const Onnx__NodeProto *n)
+const OnnxFunction *
+function_named(const Model *m, const OnnxNode *n)
 {
-    const char *domain = text_of(n->domain), *overload = text_of(n->overload);
+    const char *domain = n->domain, *overload = n->overload;
 
     for (size_t i = 0; i < m->proto->n_functions; i++) {
-        const Onnx__FunctionProto *f = m->proto->functions[i];
-        if (!strcmp(text_of(f->name), text_of(n->op_type)) && !strcmp(text_of(f->domain), domain) &&
-            !strcmp(text_of(f->overload), overload))
+        const OnnxFunction *f = m->proto->functions[i];
+        if (!strcmp(f->name, n->op_type) && !strcmp(f->domain, domain) &&
+            !strcmp(f->overload, overload))
             return f;
     }
     return NULL;
@@ -29,55 +29,54 @@ function_named(const Model *m, const Onnx__NodeProto *n)
 
 typedef struct {
     Model *m;
-    const Onnx__NodeProto *call;
-    const Onnx__FunctionProto *function;
+    const OnnxNode *call;
+    const OnnxFunction *function;
 } Resolve;
 
-static const Onnx__AttributeProto *
+static const OnnxAttribute *
 named_attribute(const Resolve *r, const char *name)
 {
-    const Onnx__AttributeProto *given = node_attribute(r->call, name);
+    const OnnxAttribute *given = node_attribute(r->call, name);
 
     for (size_t i = 0; !given && i < r->function->n_attribute_proto; i++)
-        if (!strcmp(text_of(r->function->attribute_proto[i]->name), name))
+        if (!strcmp(r->function->attribute_proto[i]->name, name))
             return r->function->attribute_proto[i];
     return given;
 }
 
-static Onnx__NodeProto **resolve_nodes(const Resolve *r, size_t n, Onnx__NodeProto *const *node);
+static OnnxNode **resolve_nodes(const Resolve *r, size_t n, OnnxNode *const *node);
 
 /* NULL: it refers to one that the call omits. */
-static Onnx__AttributeProto *
-resolve_attribute(const Resolve *r, const Onnx__AttributeProto *a)
+static OnnxAttribute *
+resolve_attribute(const Resolve *r, const OnnxAttribute *a)
 {
     Arena *arena = r->m->arena;
-    const Onnx__AttributeProto *from =
-        *text_of(a->ref_attr_name) ? named_attribute(r, a->ref_attr_name) : a;
+    const OnnxAttribute *from = *a->ref_attr_name ? named_attribute(r, a->ref_attr_name) : a;
 
     if (!from)
         return NULL;
-    Onnx__AttributeProto *copy = arena_copy(arena, from, sizeof *copy);
+    OnnxAttribute *copy = arena_copy(arena, from, sizeof *copy);
     copy->name = a->name;
     if (copy->g && from == a) {
-        Onnx__GraphProto *g = arena_copy(arena, copy->g, sizeof *g);
+        OnnxGraph *g = arena_copy(arena, copy->g, sizeof *g);
         g->node = resolve_nodes(r, g->n_node, g->node);
         copy->g = g;
     }
     return copy;
 }
 
-static Onnx__NodeProto **
-resolve_nodes(const Resolve *r, size_t n, Onnx__NodeProto *const *node)
+static OnnxNode **
+resolve_nodes(const Resolve *r, size_t n, OnnxNode *const *node)
 {
     Arena *arena = r->m->arena;
-    Onnx__NodeProto **list = NEW_ARRAY(arena, Onnx__NodeProto *, n + 1);
+    OnnxNode **list = NEW_ARRAY(arena, OnnxNode *, n + 1);
 
     for (size_t i = 0; i < n; i++) {
-        Onnx__NodeProto *copy = arena_copy(arena, node[i], sizeof *copy);
-        copy->attribute = NEW_ARRAY(arena, Onnx__AttributeProto *, node[i]->n_attribute + 1);
+        OnnxNode *copy = arena_copy(arena, node[i], sizeof *copy);
+        copy->attribute = NEW_ARRAY(arena, OnnxAttribute *, node[i]->n_attribute + 1);
         copy->n_attribute = 0;
         for (size_t a = 0; a < node[i]->n_attribute; a++) {
-            Onnx__AttributeProto *attribute = resolve_attribute(r, node[i]->attribute[a]);
+            OnnxAttribute *attribute = resolve_attribute(r, node[i]->attribute[a]);
             if (attribute)
                 copy->attribute[copy->n_attribute++] = attribute;
         }
@@ -89,30 +88,30 @@ resolve_nodes(const Resolve *r, size_t n, Onnx__NodeProto *const *node)
 /* ---- the body -------------------------------------------------------------------------------- */
 
 /* The function as a graph: outputs are values with only a name. */
-static const Onnx__GraphProto *
+static const OnnxGraph *
 graph_of(const Resolve *r)
 {
     Arena *arena = r->m->arena;
-    const Onnx__FunctionProto *f = r->function;
-    Onnx__GraphProto *g = NEW(arena, Onnx__GraphProto);
+    const OnnxFunction *f = r->function;
+    OnnxGraph *g = ONNX_NEW(arena, Graph);
 
     g->name = f->name;
     g->n_node = f->n_node;
     g->node = resolve_nodes(r, f->n_node, f->node);
     g->n_output = f->n_output;
-    g->output = NEW_ARRAY(arena, Onnx__ValueInfoProto *, f->n_output + 1);
+    g->output = NEW_ARRAY(arena, OnnxValueInfo *, f->n_output + 1);
     for (size_t i = 0; i < f->n_output; i++) {
-        g->output[i] = NEW(arena, Onnx__ValueInfoProto);
+        g->output[i] = ONNX_NEW(arena, ValueInfo);
         g->output[i]->name = f->output[i];
     }
     return g;
 }
 
 static int64_t
-opset_of(const Model *m, const Onnx__FunctionProto *f)
+opset_of(const Model *m, const OnnxFunction *f)
 {
     for (size_t i = 0; i < f->n_opset_import; i++)
-        if (!*text_of(f->opset_import[i]->domain) || !strcmp(f->opset_import[i]->domain, "ai.onnx"))
+        if (!*f->opset_import[i]->domain || !strcmp(f->opset_import[i]->domain, "ai.onnx"))
             return f->opset_import[i]->version;
     return m->opset;
 }
@@ -122,8 +121,8 @@ function_call(Call *k)
 {
     Model *m = k->m;
     Resolve r = { m, k->proto, function_named(m, k->proto) };
-    const Onnx__FunctionProto *f = r.function;
-    const Onnx__GraphProto *from = m->from;
+    const OnnxFunction *f = r.function;
+    const OnnxGraph *from = m->from;
     Map value = m->value, inner = { .arena = m->arena };
     int64_t opset = m->opset;
     ValueList output = { 0 };
@@ -134,8 +133,8 @@ function_call(Call *k)
             f->name, f->n_input, f->n_output, k->in.n, k->proto->n_output);
     for (uint32_t i = 0; i < k->in.n; i++)
         if (k->in.at[i])
-            map_put(&inner, MAP_PTR(sym(m->c, text_of(f->input[i]))), k->in.at[i]);
-    const Onnx__FunctionProto *around = m->function;
+            map_put(&inner, MAP_PTR(sym(m->c, f->input[i])), k->in.at[i]);
+    const OnnxFunction *around = m->function;
     const bool in_place = m->in_place;
     m->in_place = false;
     m->function = f;

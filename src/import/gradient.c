@@ -69,54 +69,10 @@ add_adjoint(Gradient *a, ValueId x, ValueId v)
     return v != 0;
 }
 
-/* Each reduced element gets the gradient of the result. The share of a mean is computed in f32 at
- * least: counts overflow f16. */
-static bool
-through_reduction(Gradient *a, const NodeCopy *s, ValueId g)
-{
-    ValueId x = s->in[0], axes = attr_int(s->attrs, "keepdims", 1) ? 0 : s->in[1];
-    const char *wide = value_type(a->k, x)->dtype == DT_F64 ? "f64" : "f32",
-               *mean = arena_printf(a->k->m->arena, "g * like(%s(size(o)) / %s(size(x)), x)", wide,
-                                    wide);
+#define RESHAPED "reshape(g, shape(x))"
 
-    return add_adjoint(a, x,
-                       value_of_text(a->k, "g x o axes", VALUES(g, x, s->out, axes),
-                                     "axes? g = unsqueeze(g, axes)\n"
-                                     "g = expand(g, shape(x))\n"
-                                     "%s",
-                                     s->op == OP_reduce_mean ? mean : "g"));
-}
-
-static bool
-through_matmul(Gradient *a, const NodeCopy *s, ValueId g)
-{
-    Call *k = a->k;
-    ValueId x = s->in[0], y = s->in[1];
-
-    if (value_type(k, x)->rank < 2 || value_type(k, y)->rank < 2)
-        return call_refuse(k, "Gradient through a matrix multiplication by a vector (%s)",
-                           s->origin);
-    return add_adjoint(a, x,
-                       value_of_text(k, "g yt", VALUES(g, call_matrix_transposed(k, y)),
-                                     "matmul(g, yt)")) &&
-           add_adjoint(
-               a, y,
-               value_of_text(k, "xt g", VALUES(call_matrix_transposed(k, x), g), "matmul(xt, g)"));
-}
-
-static bool
-through_transpose(Gradient *a, const NodeCopy *s, ValueId g)
-{
-    uint32_t rank = value_type(a->k, g)->rank, perm[TN_MAX_RANK];
-    int64_t inverse[TN_MAX_RANK];
-
-    op_permutation(s->attrs, rank, perm);
-    for (uint32_t d = 0; d < rank; d++)
-        inverse[perm[d]] = d;
-    return add_adjoint(a, s->in[0], call_transposed(a->k, g, inverse));
-}
-
-/* The gradients of inputs x and y, given the gradient g of the result o. */
+/* The gradients of inputs x and y, given the gradient g of the result o. `$xt`, `$yt`: permutations
+ * of x and y that transpose matrices; `$inverse`: the one of a transpose, reversed. */
 static const struct {
     OpKind op;
     const char *x, *y;
@@ -135,11 +91,54 @@ static const struct {
     { OP_relu, "g * like(x > 0, x)", 0 },
     { OP_sigmoid, "g * (o * (1 - o))", 0 },
     { OP_tanh, "g * (1 - o * o)", 0 },
-    { OP_reshape, "reshape(g, shape(x))", 0 },
-    { OP_flatten, "reshape(g, shape(x))", 0 },
-    { OP_squeeze, "reshape(g, shape(x))", 0 },
-    { OP_unsqueeze, "reshape(g, shape(x))", 0 },
+    { OP_reshape, RESHAPED, 0 },
+    { OP_flatten, RESHAPED, 0 },
+    { OP_squeeze, RESHAPED, 0 },
+    { OP_unsqueeze, RESHAPED, 0 },
+    { OP_transpose, "transpose(g) {perm = $inverse}", 0 },
+    { OP_matmul, "matmul(g, transpose(y) {perm = $yt})", "matmul(transpose(x) {perm = $xt}, g)" },
+    /* each reduced element gets the gradient of the result */
+    { OP_reduce_sum,
+      "$dropped? g = unsqueeze(g, y)\n"
+      "expand(g, shape(x))",
+      0 },
+    /* in f32 at least: counts overflow f16 */
+    { OP_reduce_mean,
+      "$dropped? g = unsqueeze(g, y)\n"
+      "g = expand(g, shape(x))\n"
+      "g * like($wide(size(o)) / $wide(size(x)), x)",
+      0 },
 };
+
+/* Facts of the node for these. */
+static bool
+read_node(Gradient *a, const NodeCopy *s, ValueId g)
+{
+    Call *k = a->k;
+    const uint32_t rank = value_type(k, g)->rank;
+    uint32_t perm[TN_MAX_RANK];
+    int64_t order[TN_MAX_RANK];
+    static const char *const names[] = { "xt", "yt" };
+
+    call_fact(k, "wide", value_type(k, s->in[0])->dtype == DT_F64 ? "f64" : "f32");
+    call_number(k, "dropped", s->in[1] && !attr_int(s->attrs, "keepdims", 1));
+    if (s->op == OP_transpose) {
+        op_permutation(s->attrs, rank, perm);
+        for (uint32_t d = 0; d < rank; d++)
+            order[perm[d]] = d;
+        call_fact(k, "inverse", ints_text(k, rank, order));
+    }
+    for (int i = 0; s->op == OP_matmul && i < 2; i++) {
+        const uint32_t n = value_type(k, s->in[i])->rank;
+        if (n < 2)
+            return call_refuse(k, "Gradient through a matrix multiplication by a vector (%s)",
+                               s->origin);
+        for (uint32_t d = 0; d < n; d++)
+            order[d] = d + 2 < n ? d : 2 * n - 3 - d;
+        call_fact(k, names[i], ints_text(k, n, order));
+    }
+    return true;
+}
 
 /* Adds to the adjoints of the node's inputs, given the adjoint g of its result. */
 static bool
@@ -147,16 +146,11 @@ differentiate_node(Gradient *a, const NodeCopy *s, ValueId g)
 {
     const ValueId v[] = { g, s->in[0], s->in[1], s->out };
 
-    if (s->op == OP_matmul)
-        return through_matmul(a, s, g);
-    if (s->op == OP_transpose)
-        return through_transpose(a, s, g);
-    if (s->op == OP_reduce_sum || s->op == OP_reduce_mean)
-        return through_reduction(a, s, g);
     for (size_t i = 0; i < sizeof derivatives / sizeof *derivatives; i++)
         if (derivatives[i].op == s->op) {
             const char *x = derivatives[i].x, *y = derivatives[i].y;
-            return add_adjoint(a, v[1], value_of_text(a->k, "g x y o", v, "%s", x)) &&
+            return read_node(a, s, g) &&
+                   add_adjoint(a, v[1], value_of_text(a->k, "g x y o", v, "%s", x)) &&
                    (!y || add_adjoint(a, v[2], value_of_text(a->k, "g x y o", v, "%s", y)));
         }
     return call_refuse(a->k, "Gradient through %s", s->origin);
@@ -216,7 +210,7 @@ value_named(Call *k, const char *attr, const char *name)
 {
     uint64_t v = 0;
 
-    if (!map_get(&k->m->value, MAP_PTR(sym(k->m->c, name)), &v) || !v)
+    if (!map_get(&k->m->value, MAP_PTR(sym(k->c, name)), &v) || !v)
         call_wrong(k, "Gradient: %s names \"%s\", which no node before this one makes", attr, name);
     else if (sequence_is(v))
         call_wrong(k, "Gradient: %s names \"%s\", a sequence; a tensor is needed", attr, name);
@@ -227,11 +221,11 @@ value_named(Call *k, const char *attr, const char *name)
 
 /* Are the inputs from `first` on the values that the attribute names? */
 static bool
-are_inputs(Call *k, const char *attr, const Onnx__AttributeProto *names, size_t first)
+are_inputs(Call *k, const char *attr, const OnnxAttribute *names, size_t first)
 {
     for (size_t i = 0; names && i < names->n_strings; i++) {
         const char *one =
-            arena_printf(k->m->arena, "%.*s", (int)names->strings[i].len,
+            arena_printf(k->arena, "%.*s", (int)names->strings[i].len,
                          names->strings[i].len ? (const char *)names->strings[i].data : "");
         ValueId v = value_named(k, attr, one);
         if (!v)
@@ -246,8 +240,7 @@ are_inputs(Call *k, const char *attr, const Onnx__AttributeProto *names, size_t 
 bool
 convert_gradient(Call *k)
 {
-    const Onnx__AttributeProto *xs = node_attribute(k->proto, "xs"),
-                               *zs = node_attribute(k->proto, "zs");
+    const OnnxAttribute *xs = node_attribute(k->proto, "xs"), *zs = node_attribute(k->proto, "zs");
     size_t nx = xs ? xs->n_strings : 0, nz = zs ? zs->n_strings : 0;
     Gradient a = { .k = k, .nvalue = k->m->g->value.n };
 
@@ -261,8 +254,8 @@ convert_gradient(Call *k)
     ValueId y = value_named(k, "y", attr_string((Attrs){ k->attr.at, k->attr.n }, "y", ""));
     if (!y || !are_inputs(k, "xs", xs, 0) || !are_inputs(k, "zs", zs, nx))
         return false;
-    a.depends = NEW_ARRAY(k->m->arena, bool, a.nvalue);
-    a.adjoint = NEW_ARRAY(k->m->arena, ValueId, a.nvalue);
+    a.depends = NEW_ARRAY(k->arena, bool, a.nvalue);
+    a.adjoint = NEW_ARRAY(k->arena, ValueId, a.nvalue);
     for (size_t i = 0; i < nx; i++)
         a.depends[k->in.at[i]] = true;
     NodeId last = k->m->g->value.at[y].def;

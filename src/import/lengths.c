@@ -16,13 +16,13 @@ list_length(const Call *k, ValueId v)
 {
     int64_t n;
 
-    return v && expr_const(type_count(k->m->c, value_type(k, v)), &n) ? n : -1;
+    return v && expr_const(type_count(k->c, value_type(k, v)), &n) ? n : -1;
 }
 
 ValueId
 list_of(Call *k, ValueId v, int64_t n, const char *what)
 {
-    Ctx *c = k->m->c;
+    Ctx *c = k->c;
     const Type *t = v ? value_type(k, v) : NULL;
 
     if (!t || t->rank > 1 || list_length(k, v) >= 0)
@@ -40,62 +40,99 @@ list_of(Call *k, ValueId v, int64_t n, const char *what)
 bool
 list_refuse(Call *k, ValueId v, const char *what)
 {
-    Ctx *c = k->m->c;
     const Type *t = value_type(k, v);
     const Graph *g = k->m->g;
     Var size;
 
     if (t->rank != 1 || !expr_is_var(t->dim[0], &size) || list_length(k, v) >= 0)
-        return call_refuse(k, "%s of type %s; their number must be fixed, at most %d", what,
-                           type_str(c, t), 2 * TN_MAX_RANK);
+        return call_refuse(k, "%s is of type %s; their number must be fixed, at most %d", what,
+                           type_str(k->c, t), 2 * TN_MAX_RANK);
     for (uint32_t i = 0; i < g->input.n; i++) {
         const Value *in = &g->value.at[g->input.at[i]];
         if (k->m->from == k->m->proto->graph && in->type->rank == 1 &&
             in->type->dim[0] == t->dim[0])
             return call_refuse(k,
-                               "%s of type %s, and nothing in the model says how many they are: "
+                               "%s is of type %s, and nothing in the model says how many they are: "
                                "fix that with --shape %s=N (in Python shapes=), "
                                "or declare the rank of the result in the model",
-                               what, type_str(c, t), in->name);
+                               what, type_str(k->c, t), in->name);
     }
     return call_refuse(k,
-                       "%s of type %s, and nothing in the model says how many they are: declare "
+                       "%s is of type %s, and nothing in the model says how many they are: declare "
                        "the rank of the result in the model",
-                       what, type_str(c, t));
+                       what, type_str(k->c, t));
 }
 
 /* ---- the rank of the result ------------------------------------------------------------------ */
 
-static int64_t
-declared_rank(const Model *m, const char *name)
-{
-    const Onnx__GraphProto *g = m->from;
+/* Of a graph: the ranks that it declares, and the nodes that read each name. */
+typedef struct {
+    const OnnxNode *node;
+    uint32_t input, next; /* the next reader of the name in `use`; 0: none */
+} NameUse;
+typedef struct {
+    Map rank, first; /* Sym -> rank; Sym -> its first reader in `use` */
+    VEC(NameUse) use;
+} RankTable;
 
-    for (size_t i = 0; i < g->n_value_info + g->n_output; i++) {
-        const Onnx__ValueInfoProto *v =
-            i < g->n_output ? g->output[i] : g->value_info[i - g->n_output];
-        const Onnx__TensorShapeProto *shape =
-            strcmp(text_of(v->name), name) ? NULL : declared_shape(v);
-        if (shape)
-            return (int64_t)shape->n_dim;
+static void
+declare_ranks(Model *m, RankTable *t, OnnxValueInfo *const *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        Sym name = sym(m->c, v[i]->name);
+        if (declared_shape(v[i]) && !map_get(&t->rank, MAP_PTR(name), NULL))
+            map_put(&t->rank, MAP_PTR(name), declared_shape(v[i])->n_dim);
     }
-    return -1;
+}
+
+/* That of m->from, which is made once. */
+static const RankTable *
+rank_table(Model *m)
+{
+    const OnnxGraph *g = m->from;
+    uint64_t made;
+
+    if (map_get(&m->ranked, MAP_PTR(g), &made))
+        return (const RankTable *)(uintptr_t)made;
+    RankTable *t = NEW(m->arena, RankTable);
+    t->rank = t->first = (Map){ .arena = m->arena };
+    declare_ranks(m, t, g->output, g->n_output);
+    declare_ranks(m, t, g->value_info, g->n_value_info);
+    VEC_PUSH(m->arena, &t->use, (NameUse){ 0 });
+    for (size_t i = g->n_node; i-- > 0;) /* so that the first is found first */
+        for (size_t j = g->node[i]->n_input; j-- > 0;) {
+            Sym name = sym(m->c, g->node[i]->input[j]);
+            uint64_t next = 0;
+            map_get(&t->first, MAP_PTR(name), &next);
+            map_put(&t->first, MAP_PTR(name), t->use.n);
+            VEC_PUSH(m->arena, &t->use, ((NameUse){ g->node[i], (uint32_t)j, (uint32_t)next }));
+        }
+    map_put(&m->ranked, MAP_PTR(g), MAP_PTR(t));
+    return t;
 }
 
 static int64_t
-rank_of(const Model *m, const char *name)
+declared_rank(Model *m, Sym name)
+{
+    uint64_t rank;
+
+    return map_get(&rank_table(m)->rank, MAP_PTR(name), &rank) ? (int64_t)rank : -1;
+}
+
+static int64_t
+rank_of(Model *m, const char *name)
 {
     uint64_t v;
 
     return map_get(&m->value, MAP_PTR(sym(m->c, name)), &v) && v && !sequence_is(v)
                ? (int64_t)m->g->value.at[v].type->rank
-               : declared_rank(m, name);
+               : declared_rank(m, sym(m->c, name));
 }
 
 static int64_t
-ints_of(const Onnx__NodeProto *n, const char *name)
+ints_of(const OnnxNode *n, const char *name)
 {
-    const Onnx__AttributeProto *a = node_attribute(n, name);
+    const OnnxAttribute *a = node_attribute(n, name);
 
     return a ? (int64_t)a->n_ints : -1;
 }
@@ -138,7 +175,7 @@ keeps_rank(OpKind op)
 
 /* The rank that a node requires of its first input, or of all of them; -1: it accepts several. */
 static int64_t
-needed_rank(const Model *m, const Onnx__NodeProto *n, OpKind op)
+needed_rank(Model *m, const OnnxNode *n, OpKind op)
 {
     int64_t kernel = ints_of(n, "kernel_shape"), rank = -1;
 
@@ -146,7 +183,7 @@ needed_rank(const Model *m, const Onnx__NodeProto *n, OpKind op)
     case OP_conv:
     case OP_conv_transpose:
     case OP_conv_integer:
-    case OP_deform_conv: return n->n_input > 1 ? rank_of(m, text_of(n->input[1])) : -1;
+    case OP_deform_conv: return n->n_input > 1 ? rank_of(m, n->input[1]) : -1;
     case OP_max_pool:
     case OP_average_pool:
     case OP_lp_pool: return kernel < 0 ? -1 : kernel + 2;
@@ -156,7 +193,7 @@ needed_rank(const Model *m, const Onnx__NodeProto *n, OpKind op)
     case OP_space_to_depth: return 4;
     case OP_concat:
         for (size_t i = 0; i < n->n_input && rank < 0; i++)
-            rank = rank_of(m, text_of(n->input[i]));
+            rank = rank_of(m, n->input[i]);
         return rank;
     default: return -1;
     }
@@ -167,26 +204,23 @@ needed_rank(const Model *m, const Onnx__NodeProto *n, OpKind op)
 int64_t
 result_rank(const Call *k)
 {
-    const Model *m = k->m;
-    const Onnx__GraphProto *g = m->from;
+    const RankTable *t = rank_table(k->m);
     VEC(Sym) name = { 0 };
     int64_t rank = -1;
 
-    VEC_PUSH(m->arena, &name, sym(m->c, text_of(k->proto->output[0])));
+    VEC_PUSH(k->arena, &name, sym(k->c, k->proto->output[0]));
     for (uint32_t at = 0; at < name.n && rank < 0; at++) {
-        rank = declared_rank(m, name.at[at]);
-        for (size_t i = 0; i < g->n_node && rank < 0; i++) {
-            const Onnx__NodeProto *n = g->node[i];
-            const OpRow *row = n->n_input && n->n_output && !*text_of(n->domain)
-                                   ? op_row(k->m, text_of(n->op_type))
-                                   : NULL;
-            bool first = row && !strcmp(text_of(n->input[0]), name.at[at]), any = first;
-            for (size_t j = 1; row && row->op == OP_concat && j < n->n_input; j++)
-                any |= !strcmp(text_of(n->input[j]), name.at[at]);
-            if (any)
-                rank = row->convert == convert_recurrent ? 3 : needed_rank(m, n, row->op);
-            if (first && rank < 0 && keeps_rank(row->op))
-                VEC_PUSH(m->arena, &name, sym(m->c, text_of(n->output[0])));
+        uint64_t use = 0;
+        rank = declared_rank(k->m, name.at[at]);
+        map_get(&t->first, MAP_PTR(name.at[at]), &use);
+        for (; use && rank < 0; use = t->use.at[use].next) {
+            const OnnxNode *n = t->use.at[use].node;
+            const bool first = t->use.at[use].input == 0;
+            const OpRow *row = n->n_output && !*n->domain ? op_row(k->m, n->op_type) : NULL;
+            if (row && (first || row->op == OP_concat))
+                rank = row->convert == convert_recurrent ? 3 : needed_rank(k->m, n, row->op);
+            if (row && first && rank < 0 && keeps_rank(row->op))
+                VEC_PUSH(k->arena, &name, sym(k->c, n->output[0]));
         }
     }
     return rank;

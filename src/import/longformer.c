@@ -26,17 +26,16 @@ typedef enum { LOCAL_Q, LOCAL_K, LOCAL_V, GLOBAL_Q, GLOBAL_K, GLOBAL_V } Project
 /* to: projects rows. In separate weights, [3, wide, wide], the biases of global keys and values
  * come after those of local rows. */
 static bool
-project(Call *k, const char *to, const char *rows, Projection p, int64_t n)
+project(Call *k, const char *to, const char *rows, Projection p)
 {
     const bool global = p >= GLOBAL_Q, apart = input_type(k, WEIGHT)->rank == 3;
-    const int64_t i = p % 3;
     const bool behind = apart && p > GLOBAL_Q;
-    const char *weight = global ? "global_weight" : "weight";
-    const int64_t at = (behind ? p - 1 : i) * n;
+    const int64_t i = p % 3, n = call_known(k, "n"), at = (behind ? p - 1 : i) * n;
 
-    return (apart ? call_text(k, "by = gather(%s, %" PRId64 ") {axis = 0}", weight, i)
-                  : call_text(k, "by = slice(%s, [%" PRId64 "], [%" PRId64 "], [-1])", weight,
-                              i * n, (i + 1) * n)) &&
+    call_fact(k, "weight", global ? "global_weight" : "weight");
+    return (apart ? call_text(k, "by = gather($weight, %" PRId64 ") {axis = 0}", i)
+                  : call_text(k, "by = slice($weight, [%" PRId64 "], [%" PRId64 "], [-1])", i * n,
+                              (i + 1) * n)) &&
            call_text(k, "%s = matmul(%s, by) + slice(%s, [%" PRId64 "], [%" PRId64 "], [-1])", to,
                      rows, global && !behind ? "global_bias" : "bias", at, at + n);
 }
@@ -44,85 +43,56 @@ project(Call *k, const char *to, const char *rows, Projection p, int64_t n)
 /* All tokens as local ones, then those of all sequences at indices `at` as global ones, whose rows
  * replace those of the first. */
 static bool
-attend(Call *k, int64_t heads, int64_t n)
+attend(Call *k)
 {
-    const char *attrs = arena_printf(
-        k->m->arena, "{q_num_heads = %" PRId64 ", kv_num_heads = %" PRId64 "}", heads, heads);
-
-    return project(k, "q", "gather(rows, at)", GLOBAL_Q, n) &&
-           project(k, "k", "rows", GLOBAL_K, n) && project(k, "v", "rows", GLOBAL_V, n) &&
-           call_text(
-               k,
-               "own = i32(at / tokens)\n"
-               "of = i32(iota(batch * tokens) / tokens)\n"
-               "seen = unsqueeze(own, [1]) == of\n"
-               "seen = where(seen, padding, like(-inf, padding))\n"
-               "few = attention(unsqueeze(q, [0]), unsqueeze(k, [0]), unsqueeze(v, [0]), seen)"
-               " %s\n"
-               "few = squeeze(few, [0])",
-               attrs) &&
-           project(k, "q", "x", LOCAL_Q, n) && project(k, "k", "x", LOCAL_K, n) &&
-           project(k, "v", "x", LOCAL_V, n) &&
-           call_text(k,
-                     "j = iota(tokens)\n"
-                     "i = unsqueeze(j, [1])\n"
-                     "near = i <= j + %" PRId64 " && j <= i + %" PRId64 "\n"
-                     "seen = near || unsqueeze(flags, [1, 2])\n"
-                     "scores = unsqueeze(mask, [1, 2])\n"
-                     "all = attention(q, k, v, where(seen, scores, like(-inf, scores))) %s\n"
-                     "all = reshape(all, [-1, %" PRId64 "])\n"
-                     "all = reshape(scatter_nd(all, unsqueeze(at, [1]), few), shape(x))\n"
-                     "hidden = unsqueeze(mask < like(0, x), [2])\n"
-                     "y = where(hidden, like(0, x), all)",
-                     get_int(k, "window", 0), get_int(k, "window", 0), attrs, n);
-}
-
-static bool
-sizes_fit(Call *k, int64_t heads, int64_t *wide)
-{
-    Ctx *c = k->m->c;
-    const Type *t = input_type(k, X), *w = input_type(k, WEIGHT);
-
-    if (t->rank != 3 || !expr_const(t->dim[2], wide))
-        return call_refuse(k,
-                           "LongformerAttention of %s; rows [b, s, heads * size] of known width "
-                           "are needed",
-                           type_str(c, t));
-    if (heads < 1 || *wide % heads)
-        return call_wrong(k, "LongformerAttention has %" PRId64 " heads for %" PRId64 " columns",
-                          heads, *wide);
-    if (get_int(k, "window", 0) < 1)
-        return call_refuse(k, "LongformerAttention with a window of %" PRId64 " tokens",
-                           get_int(k, "window", 0));
-    const bool apart = w->rank == 3;
-    const Expr *n = t->dim[2], *three = expr_int(c, 3), *sides[] = { three, n, n };
-    const Expr *joined[] = { n, expr_scale(c, n, 3) };
-    const Expr *const *weight = apart ? sides : joined;
-    const uint32_t rank = apart ? 3 : 2;
-    const Expr *bias = expr_scale(c, n, apart ? 5 : 3), *global = apart ? n : bias;
-    return need_shape(k, WEIGHT, "weight", rank, weight) && need_shape(k, BIAS, "bias", 1, &bias) &&
-           need_shape(k, GLOBAL_WEIGHT, "global_weight", rank, weight) &&
-           need_shape(k, GLOBAL_BIAS, "global_bias", 1, &global) &&
-           need_shape(k, MASK, "mask", 2, t->dim) && need_shape(k, GLOBAL, "global", 2, t->dim);
+    project(k, "q", "gather(rows, at)", GLOBAL_Q);
+    project(k, "k", "rows", GLOBAL_K);
+    project(k, "v", "rows", GLOBAL_V);
+    call_text(k, "own = i32(at / tokens)\n"
+                 "of = i32(iota(batch * tokens) / tokens)\n"
+                 "seen = unsqueeze(own, [1]) == of\n"
+                 "seen = where(seen, padding, like(-inf, padding))\n"
+                 "few = attention(unsqueeze(q, [0]), unsqueeze(k, [0]), unsqueeze(v, [0]), seen)"
+                 " {q_num_heads = $num_heads, kv_num_heads = $num_heads}\n"
+                 "few = squeeze(few, [0])");
+    project(k, "q", "x", LOCAL_Q);
+    project(k, "k", "x", LOCAL_K);
+    project(k, "v", "x", LOCAL_V);
+    return call_text(k, "j = iota(tokens)\n"
+                        "i = unsqueeze(j, [1])\n"
+                        "near = i <= j + $window && j <= i + $window\n"
+                        "seen = near || unsqueeze(flags, [1, 2])\n"
+                        "scores = unsqueeze(mask, [1, 2])\n"
+                        "scores = where(seen, scores, like(-inf, scores))\n"
+                        "all = attention(q, k, v, scores)"
+                        " {q_num_heads = $num_heads, kv_num_heads = $num_heads}\n"
+                        "all = reshape(all, [-1, $n])\n"
+                        "all = reshape(scatter_nd(all, unsqueeze(at, [1]), few), shape(x))\n"
+                        "hidden = unsqueeze(mask < like(0, x), [2])\n"
+                        "y = where(hidden, like(0, x), all)");
 }
 
 bool
 convert_longformer(Call *k)
 {
     const int64_t heads = get_int(k, "num_heads", 0);
-    int64_t wide;
+    const Type *w = input_type(k, WEIGHT);
 
-    if (!call_names(k, "x weight bias mask global_weight global_bias global -> y") ||
-        !sizes_fit(k, heads, &wide) ||
-        !call_text(k,
-                   "batch = shape(x)[0]\n"
-                   "tokens = shape(x)[1]\n"
-                   "rows = reshape(x, [-1, %" PRId64 "])\n"
-                   "padding = reshape(mask, [-1])\n"
-                   "flags = bool(global)\n"
-                   "marked = reshape(flags, [-1])",
-                   wide))
+    if (!call_names(k, w && w->rank == 3
+                           ? "x[b, s, #n] weight[3, n, n] bias[5*n] mask[b, s] "
+                             "global_weight[3, n, n] global_bias[n] global[b, s] -> y"
+                           : "x[b, s, #n] weight[n, 3*n] bias[3*n] mask[b, s] "
+                             "global_weight[n, 3*n] global_bias[3*n] global[b, s] -> y"))
         return false;
+    if (call_known(k, "n") % heads)
+        return call_wrong(k, "LongformerAttention has %" PRId64 " heads for %" PRId64 " columns",
+                          heads, call_known(k, "n"));
+    call_text(k, "batch = shape(x)[0]\n"
+                 "tokens = shape(x)[1]\n"
+                 "rows = reshape(x, [-1, $n])\n"
+                 "padding = reshape(mask, [-1])\n"
+                 "flags = bool(global)\n"
+                 "marked = reshape(flags, [-1])");
     call_name(k, "at", call_positions(k, call_value(k, "marked")));
-    return call_value(k, "at") && attend(k, heads, wide);
+    return call_value(k, "at") && attend(k);
 }

@@ -15,9 +15,14 @@
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
+/* Of an input or output of a Scan: the axis of its slices, and whether they begin at its end. */
+typedef struct {
+    int64_t axis, reversed;
+} ScanSide;
+
 typedef struct {
     Call *k;
-    const Onnx__GraphProto *from;
+    const OnnxGraph *from;
     ValueId trips, cond;     /* 0: absent */
     const Expr *known_turns; /* NULL: unknown before the run */
     uint32_t ncarried;
@@ -29,8 +34,7 @@ typedef struct {
     /* Scan: each iteration takes one slice of each, along an axis; reversed ones from the end. */
     uint32_t nslice;
     const ValueId *slice;
-    const int64_t *axis;
-    const int64_t *reversed;
+    const ScanSide *side;
     bool *free; /* [ncarried * TN_MAX_RANK]: dimensions that change */
     InnerGraph in;
     VEC(bool) changes; /* of in.bind: symbols of dimensions that change */
@@ -39,9 +43,9 @@ typedef struct {
 
 /* The rank that the body declares for its iteration number or condition: 0 unless it declares 1. */
 static uint32_t
-declared_rank(const Onnx__ValueInfoProto *v)
+declared_rank(const OnnxValueInfo *v)
 {
-    const Onnx__TensorShapeProto *shape = declared_shape(v);
+    const OnnxShape *shape = declared_shape(v);
 
     return shape && shape->n_dim == 1;
 }
@@ -49,20 +53,19 @@ declared_rank(const Onnx__ValueInfoProto *v)
 static ValueId
 one_input(LoopRead *l, const char *name, DType t, uint32_t rank)
 {
-    const Expr *one = expr_int(l->k->m->c, 1);
-    return graph_input(l->in.g, name, type_new(l->k->m->c, t, rank, &one));
+    const Expr *one = expr_int(l->k->c, 1);
+    return graph_input(l->in.g, name, type_new(l->k->c, t, rank, &one));
 }
 
 static bool
-carried_inputs(LoopRead *l, uint32_t first)
+carried_inputs(LoopRead *l)
 {
     Model *m = l->k->m;
     const Expr *dim[TN_MAX_RANK];
 
     for (uint32_t i = 0; i < l->nmark; i++)
         if (l->mark[i])
-            map_put(&m->value, MAP_PTR(sym(m->c, text_of(l->from->input[first + i]->name))),
-                    l->mark[i]);
+            map_put(&m->value, MAP_PTR(sym(m->c, l->from->input[2 + i]->name)), l->mark[i]);
 
     for (uint32_t i = 0; i < l->ncarried; i++) {
         const char *name = l->name[i];
@@ -93,16 +96,16 @@ static bool
 slice_input(LoopRead *l, uint32_t i, ValueId iteration)
 {
     Model *m = l->k->m;
-    const char *name = text_of(l->from->input[l->ncarried + i]->name);
+    const char *name = l->from->input[l->ncarried + i]->name;
 
     if (!inside_hand_in(&l->in, "", l->slice[i], &l->args))
         return false;
     const char *end = arena_printf(
         m->arena, "i = squeeze(shape(x) {start = %" PRId64 ", end = %" PRId64 "}) - 1 - i\n",
-        l->axis[i], l->axis[i] + 1);
-    ValueId out =
-        value_of_text(l->k, "x i", VALUES(l->in.g->value.n - 1, iteration),
-                      "%sgather(x, i) {axis = %" PRId64 "}", l->reversed[i] ? end : "", l->axis[i]);
+        l->side[i].axis, l->side[i].axis + 1);
+    ValueId out = value_of_text(l->k, "x i", VALUES(l->in.g->value.n - 1, iteration),
+                                "%sgather(x, i) {axis = %" PRId64 "}",
+                                l->side[i].reversed ? end : "", l->side[i].axis);
     if (out)
         graph_name(l->in.g, out, *name ? name : "slice");
     return out && model_define(m, name, out, l->k->loc);
@@ -131,20 +134,19 @@ read_loop_body(LoopRead *l)
 {
     Model *m = l->k->m;
     bool scan = l->nslice != 0;
-    uint32_t first = scan ? 0 : 2;
 
     l->args.n = 0;
     l->changes.n = 0;
     VEC_PUSH(m->arena, &l->args, l->trips);
     VEC_PUSH(m->arena, &l->args, l->cond);
     inside_enter(&l->in, l->k, l->from, "body");
-    ValueId iteration = one_input(l, scan ? "turn" : text_of(l->from->input[0]->name), DT_I64,
+    ValueId iteration = one_input(l, scan ? "turn" : l->from->input[0]->name, DT_I64,
                                   scan ? 0 : declared_rank(l->from->input[0]));
-    ValueId cond = one_input(l, scan ? "go" : text_of(l->from->input[1]->name), DT_BOOL,
+    ValueId cond = one_input(l, scan ? "go" : l->from->input[1]->name, DT_BOOL,
                              scan ? 0 : declared_rank(l->from->input[1]));
     bool ok = scan || (model_define(m, l->from->input[0]->name, iteration, l->k->loc) &&
                        model_define(m, l->from->input[1]->name, cond, l->k->loc));
-    ok = ok && carried_inputs(l, first);
+    ok = ok && carried_inputs(l);
     for (uint32_t i = 0; ok && i < l->nslice; i++)
         ok = slice_input(l, i, iteration);
     if (ok && scan)
@@ -162,7 +164,7 @@ read_loop_body(LoopRead *l)
 static bool
 compare_carried(LoopRead *l, bool *again)
 {
-    Ctx *c = l->k->m->c;
+    Ctx *c = l->k->c;
     const Graph *g = l->in.g;
 
     *again = false;
@@ -187,36 +189,29 @@ compare_carried(LoopRead *l, bool *again)
 }
 
 /* Initial values; the two tensors of a sequence, if it has any yet. */
-static bool
-expand_carried(LoopRead *l, uint32_t first_in, uint32_t first)
+static void
+expand_carried(LoopRead *l)
 {
     Model *m = l->k->m;
 
     l->ncarried = 0;
     for (uint32_t i = 0; i < l->nmark; i++) {
-        Sym outer = sym(m->c, text_of(l->k->proto->input[first_in + i])),
-            inner = sym(m->c, text_of(l->from->input[first + i]->name));
-        uint64_t v = 0;
-        map_get(&m->value, MAP_PTR(outer), &v);
+        const uint64_t v = sequence_entry(l->k, 2 + i);
+        Sym outer = sym(m->c, l->k->proto->input[2 + i]),
+            inner = sym(m->c, l->from->input[2 + i]->name);
         l->mark[i] = sequence_is(v) ? v : 0;
-        for (int part = 0; l->mark[i] && sequence_has_rank(v) && part < 2; part++) {
-            uint64_t tensor = 0;
-            map_get(&m->value, MAP_PTR(sequence_part(m->c, outer, part)), &tensor);
-            l->name[l->ncarried] = sequence_part(m->c, inner, part);
-            l->carried[l->ncarried++] = (ValueId)tensor;
+        for (int part = 0; part < (!l->mark[i] ? 1 : sequence_has_rank(v) ? 2 : 0); part++) {
+            l->name[l->ncarried] = l->mark[i] ? sequence_part(m->c, inner, part) : inner;
+            l->carried[l->ncarried++] =
+                inside_outer(l->k, l->mark[i] ? sequence_part(m->c, outer, part) : outer);
         }
-        if (l->mark[i])
-            continue;
-        l->name[l->ncarried] = inner;
-        l->carried[l->ncarried++] = (ValueId)v;
     }
-    return true;
 }
 
 /* A sequence that begins empty, or with unknown rank, gets the rank of the first iteration; *again
  * if one was found. */
 static bool
-settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
+settle_sequences(LoopRead *l, bool *again)
 {
     Model *m = l->k->m;
 
@@ -231,7 +226,7 @@ settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
         if (!sequence_has_rank(now))
             return call_refuse(
                 l->k, "a carried sequence never has an item; Tenon does not know its rank");
-        if (!sequence_settle(l->k, sym(m->c, text_of(l->k->proto->input[first_in + i])), now))
+        if (!sequence_settle(l->k, sym(m->c, l->k->proto->input[2 + i]), now))
             return false;
         *again = true;
     }
@@ -243,7 +238,7 @@ settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
 static bool
 read_until_stable(LoopRead *l)
 {
-    Diags *d = &l->k->m->c->diags;
+    Diags *d = &l->k->c->diags;
     bool again = true;
 
     for (bool first = true; again; first = false) {
@@ -252,10 +247,10 @@ read_until_stable(LoopRead *l)
         bool settled = false, ok = read_loop_body(l);
         if (!ok && (!first || !l->ncarried))
             return false;
-        if (ok && !l->nslice && !settle_sequences(l, 2, &settled))
+        if (ok && !l->nslice && !settle_sequences(l, &settled))
             return false;
         if (settled) {
-            expand_carried(l, 2, 2);
+            expand_carried(l);
             continue;
         }
         if (ok && !compare_carried(l, &again))
@@ -343,7 +338,7 @@ never_iterates(const LoopRead *l)
 {
     const Expr *go = known_number(l->k->m, l->cond);
 
-    return (l->known_turns && expr_bounds(l->k->m->c, NULL, l->known_turns).hi <= 0) ||
+    return (l->known_turns && expr_bounds(l->k->c, NULL, l->known_turns).hi <= 0) ||
            (go && expr_is(go, 0));
 }
 
@@ -358,8 +353,8 @@ without_iterations(LoopRead *l)
 
     for (uint32_t i = 0; i < k->proto->n_output; i++) {
         ValueId v = i < l->nmark ? k->in.at[2 + i] : 0;
-        const Onnx__ValueInfoProto *declared = l->from->output[1 + i];
-        const Onnx__TensorShapeProto *shape = declared_shape(declared);
+        const OnnxValueInfo *declared = l->from->output[1 + i];
+        const OnnxShape *shape = declared_shape(declared);
         if (i >= l->nmark) {
             DType t = shape ? dtype_from_onnx(declared->type->tensor_type->elem_type) : DT_NONE;
             if (t == DT_NONE || shape->n_dim >= TN_MAX_RANK)
@@ -383,9 +378,9 @@ need_one(Call *k, uint32_t i, DType t, const char *what)
 {
     const Type *given = i < k->in.n ? value_type(k, k->in.at[i]) : NULL;
 
-    return !given || (given->dtype == t && expr_is(type_count(k->m->c, given), 1)) ||
+    return !given || (given->dtype == t && expr_is(type_count(k->c, given), 1)) ||
            call_wrong(k, "input %u of %s, %s, is %s; one %s is needed", i, k->proto->op_type, what,
-                      type_str(k->m->c, given), dtype_info[t].name);
+                      type_str(k->c, given), dtype_info[t].name);
 }
 
 bool
@@ -411,7 +406,7 @@ loop_read(Call *k)
         !need_one(k, 1, DT_BOOL, "the condition"))
         return false;
     for (uint32_t i = 2; i < k->in.n; i++)
-        if (!*text_of(k->proto->input[i]))
+        if (!*k->proto->input[i])
             return call_wrong(k, "input %u of Loop is absent", i);
     l.trips = k->in.at[0];
     l.cond = k->in.at[1];
@@ -420,7 +415,7 @@ loop_read(Call *k)
     l.name = NEW_ARRAY(m->arena, Sym, 2 * l.nmark + 1);
     l.mark = NEW_ARRAY(m->arena, uint64_t, l.nmark + 1);
     l.free = NEW_ARRAY(m->arena, bool, 2 * l.nmark * TN_MAX_RANK + 1);
-    expand_carried(&l, 2, 2);
+    expand_carried(&l);
     const uint32_t said = m->c->diags.list.n;
     const DiagClass worst = m->c->diags.worst;
     if (read_until_stable(&l))
@@ -434,16 +429,24 @@ loop_read(Call *k)
 
 /* ---- Scan ------------------------------------------------------------------------------------ */
 
-static bool
-ints_attr(Call *k, const char *name, uint32_t n, int64_t *out)
+/* From attributes scan_WHAT_axes and scan_WHAT_directions. NULL, reported: not n of them. */
+static ScanSide *
+read_sides(Call *k, const char *what, uint32_t n)
 {
-    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
+    static const char *const of[] = { "axes", "directions" };
+    ScanSide *side = NEW_ARRAY(k->arena, ScanSide, n + 1);
 
-    if (a && a->n_ints != n)
-        return call_wrong(k, "attribute \"%s\" has %zu entries, %u are needed", name, a->n_ints, n);
-    for (uint32_t i = 0; i < n; i++)
-        out[i] = a ? a->ints[i] : 0;
-    return true;
+    for (int d = 0; d < 2; d++) {
+        const char *name = arena_printf(k->arena, "scan_%s_%s", what, of[d]);
+        const OnnxAttribute *a = node_attribute(k->proto, name);
+        if (a && a->n_ints != n)
+            return (call_wrong(k, "attribute \"%s\" has %zu entries, %u are needed", name,
+                               a->n_ints, n),
+                    NULL);
+        for (uint32_t i = 0; a && i < n; i++)
+            *(d ? &side[i].reversed : &side[i].axis) = a->ints[i];
+    }
+    return side;
 }
 
 static bool
@@ -462,18 +465,14 @@ static bool
 arrange(Call *k, uint32_t output, int64_t axis, bool reversed)
 {
     Model *m = k->m;
-    ValueId v = inside_outer(k, sym(m->c, text_of(k->proto->output[output])));
+    ValueId v = inside_outer(k, sym(m->c, k->proto->output[output]));
     uint32_t rank = m->g->value.at[v].type->rank;
-    int64_t perm[TN_MAX_RANK];
 
     if (!wrap_axis(k, &axis, rank))
         return false;
     if (reversed)
         v = value_of_text(k, "v", &v, "slice(v, [-1], [%" PRId64 "], [0], [-1])", -INT64_MAX);
-    for (uint32_t d = 0, next = 1; d < rank; d++)
-        perm[d] = d == axis ? 0 : next++;
-    if (axis)
-        v = call_transposed(k, v, perm);
+    v = call_moved(k, v, 0, axis);
     call_bind(k, output, v);
     return v != 0;
 }
@@ -482,7 +481,7 @@ bool
 loop_read_scan(Call *k)
 {
     Model *m = k->m;
-    const Onnx__AttributeProto *count = node_attribute(k->proto, "num_scan_inputs");
+    const OnnxAttribute *count = node_attribute(k->proto, "num_scan_inputs");
     LoopRead l = { .k = k };
 
     if (!inside_graph(k, "body", &l.from))
@@ -499,39 +498,32 @@ loop_read_scan(Call *k)
     for (uint32_t i = 0; i < k->in.n; i++)
         if (!k->in.at[i])
             return call_wrong(k, "input %u of Scan is %s; a tensor is needed", i,
-                              *text_of(k->proto->input[i]) ? "none" : "absent");
+                              *k->proto->input[i] ? "none" : "absent");
     l.ncarried = k->in.n - l.nslice;
     l.nstacked = (uint32_t)l.from->n_output - l.ncarried;
     l.carried = k->in.at;
     l.name = NEW_ARRAY(m->arena, Sym, l.ncarried + 1);
     for (uint32_t i = 0; i < l.ncarried; i++)
-        l.name[i] = sym(m->c, text_of(l.from->input[i]->name));
+        l.name[i] = sym(m->c, l.from->input[i]->name);
     l.slice = k->in.at + l.ncarried;
     l.free = NEW_ARRAY(m->arena, bool, l.ncarried *TN_MAX_RANK + 1);
-    int64_t *axis = NEW_ARRAY(m->arena, int64_t, l.nslice),
-            *reversed = NEW_ARRAY(m->arena, int64_t, l.nslice);
-    int64_t *out_axis = NEW_ARRAY(m->arena, int64_t, l.nstacked + 1),
-            *out_reversed = NEW_ARRAY(m->arena, int64_t, l.nstacked + 1);
-    if (!ints_attr(k, "scan_input_axes", l.nslice, axis) ||
-        !ints_attr(k, "scan_input_directions", l.nslice, reversed) ||
-        !ints_attr(k, "scan_output_axes", l.nstacked, out_axis) ||
-        !ints_attr(k, "scan_output_directions", l.nstacked, out_reversed))
+    ScanSide *in = read_sides(k, "input", l.nslice), *out = read_sides(k, "output", l.nstacked);
+    if (!in || !out)
         return false;
     for (uint32_t i = 0; i < l.nslice; i++)
-        if (!wrap_axis(k, &axis[i], m->g->value.at[l.slice[i]].type->rank))
+        if (!wrap_axis(k, &in[i].axis, m->g->value.at[l.slice[i]].type->rank))
             return false;
-    l.axis = axis;
-    l.reversed = reversed;
+    l.side = in;
     l.trips =
         value_of_text(k, "x", &l.slice[0], "shape(x) {start = %" PRId64 ", end = %" PRId64 "}",
-                      axis[0], axis[0] + 1);
+                      in[0].axis, in[0].axis + 1);
     l.known_turns = known_number(m, l.trips);
     if (!l.trips || !read_until_stable(&l) || !finish_loop(&l))
         return false;
     for (uint32_t i = 0; i < l.nstacked; i++)
-        if (l.ncarried + i < k->proto->n_output && *text_of(k->proto->output[l.ncarried + i]) &&
-            (out_axis[i] || out_reversed[i]) &&
-            !arrange(k, l.ncarried + i, out_axis[i], out_reversed[i] != 0))
+        if (l.ncarried + i < k->proto->n_output && *k->proto->output[l.ncarried + i] &&
+            (out[i].axis || out[i].reversed) &&
+            !arrange(k, l.ncarried + i, out[i].axis, out[i].reversed != 0))
             return false;
     return true;
 }

@@ -21,12 +21,11 @@ keys_of(Ctx *c, const char *name)
 }
 
 bool
-map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
+map_input(Model *m, const OnnxValueInfo *v, bool *is)
 {
-    const Onnx__TypeProto *t = v->type;
-    const Onnx__TypeProto__Map *map =
-        t && t->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE ? t->map_type : NULL;
-    const Onnx__TypeProto *value = map ? map->value_type : NULL;
+    const OnnxType *t = v->type;
+    const OnnxMapType *map = t && t->value_case == ONNX_MAP_TYPE ? t->map_type : NULL;
+    const OnnxType *value = map ? map->value_type : NULL;
     DType key = map ? dtype_from_onnx(map->key_type) : DT_NONE;
     DType of = tensor_type(value) ? dtype_from_onnx(value->tensor_type->elem_type) : DT_NONE;
     const Expr *entries = expr_symbol(m->c, arena_printf(m->arena, "%s_entries", v->name));
@@ -42,15 +41,14 @@ map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
 }
 
 ValueId
-map_output(const Model *m, const Onnx__ValueInfoProto *v)
+map_output(const Model *m, const OnnxValueInfo *v)
 {
-    const Onnx__TypeProto *t = v->type;
+    const OnnxType *t = v->type;
     uint64_t keys = 0;
 
-    t = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE && t->sequence_type
-            ? t->sequence_type->elem_type
-            : t;
-    if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE)
+    t = t && t->value_case == ONNX_SEQUENCE_TYPE && t->sequence_type ? t->sequence_type->elem_type
+                                                                     : t;
+    if (t && t->value_case == ONNX_MAP_TYPE)
         map_get(&m->value, MAP_PTR(keys_of(m->c, v->name)), &keys);
     return (ValueId)keys;
 }
@@ -69,107 +67,76 @@ read_keys(Call *k)
 
     if (!need_input(k, 0))
         return 0;
-    if (!map_get(&k->m->value, MAP_PTR(keys_of(k->m->c, k->proto->input[0])), &v))
+    if (!map_get(&k->m->value, MAP_PTR(keys_of(k->c, k->proto->input[0])), &v))
         call_refuse(k, "%s of \"%s\", which is no map that the model has as an input",
                     k->proto->op_type, k->proto->input[0]);
     return (ValueId)v;
 }
 
-/* count default elements: zeros, or empty strings. */
-static ValueId
-nothing(Call *k, DType t, int64_t count)
+/* row: values[i] at place[i] of `count`, zeros or empty texts elsewhere. */
+static bool
+place_values(Call *k, int64_t count)
 {
-    void *data = arena_alloc(k->m->arena, (size_t)count * dtype_info[t].bytes + 1);
-    Sym empty = sym(k->m->c, "");
+    const DType t = value_type(k, call_value(k, "values"))->dtype;
+    char *data = arena_alloc(k->arena, (size_t)count * dtype_info[t].bytes + 1);
+    Sym empty = sym(k->c, "");
 
-    memset(data, 0, (size_t)count * dtype_info[t].bytes);
     for (int64_t i = 0; t == DT_STR && i < count; i++)
         ((Sym *)data)[i] = empty;
-    return ml_const(k, "nothing", t, count, -1, data);
-}
-
-/* [1, n] of a list. */
-static bool
-give_row(Call *k, ValueId list)
-{
-    return list && finish(k, value_of_text(k, "list", &list, "reshape(list, [1, -1])"));
-}
-
-/* values[i] at place[i] of `count`, defaults elsewhere. */
-static ValueId
-placed(Call *k, ValueId place, ValueId values, int64_t count)
-{
-    return value_of_text(k, "none place values",
-                         VALUES(nothing(k, value_type(k, values)->dtype, count), place, values),
-                         "scatter_elements(none, place, values) {axis = 0}");
+    call_name_list(k, "none", (AttrList){ t, count, data });
+    return call_text(k, "row = scatter_elements(none, place, values) {axis = 0}");
 }
 
 /* A key outside of the vocabulary goes after the row, and is cut off. */
 static bool
 convert_dict_vectorizer(Call *k)
 {
-    const Onnx__AttributeProto *a = node_attribute(k->proto, "string_vocabulary");
-    AttrList words = ml_ints(k, "int64_vocabulary");
-    ValueId keys = read_keys(k), strings = keys && a ? call_strings(k, "vocabulary", a) : 0;
+    AttrList words = call_attr_list(k, "int64_vocabulary");
+    ValueId keys = read_keys(k);
 
-    if (!keys || (a && !strings))
+    words = words.n ? words : call_attr_list(k, "string_vocabulary");
+    if (!keys || !call_names(k, "values -> y"))
         return false;
-    if (a)
-        words = (AttrList){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[strings].data };
     if (!words.n)
         return call_wrong(k, "DictVectorizer without a vocabulary");
-    ValueId at = ml_place(k, keys, &words), row = at ? placed(k, at, k->in.at[0], words.n + 1) : 0;
-    return row &&
-           give_row(k, value_of_text(k, "row", &row, "slice(row, [0], [%" PRId64 "])", words.n));
+    call_name(k, "place", ml_place(k, keys, &words));
+    call_number(k, "n", words.n);
+    return call_value(k, "place") && place_values(k, words.n + 1) &&
+           call_text(k, "y = reshape(slice(row, [0], [$n]), [1, -1])");
 }
 
 /* The values in the order of their keys; or each at the index that is its key. */
 static bool
 convert_cast_map(Call *k)
 {
-    static const struct {
-        const char *name;
-        DType t;
-    } form[] = { { "TO_FLOAT", DT_F32 }, { "TO_STRING", DT_STR }, { "TO_INT64", DT_I64 } };
-    const char *to = get_string(k, "cast_to", "TO_FLOAT"),
-               *how = get_string(k, "map_form", "DENSE");
+    static const DType types[] = { DT_F32, DT_STR, DT_I64 };
     int64_t most = get_int(k, "max_map", 1);
     ValueId keys = read_keys(k);
-    DType t = DT_NONE;
+    uint32_t to, sparse;
 
-    for (int i = 0; i < 3; i++)
-        t = strcmp(to, form[i].name) ? t : form[i].t;
-    if (!keys)
+    if (!keys || !get_choice(k, "cast_to", "TO_FLOAT TO_STRING TO_INT64", &to) ||
+        !get_choice(k, "map_form", "DENSE SPARSE", &sparse) || !call_names(k, "values -> y"))
         return false;
-    if (t == DT_NONE || (strcmp(how, "DENSE") && strcmp(how, "SPARSE")) || most < 1 ||
-        most > 1 << 24)
-        return call_wrong(k,
-                          "CastMap with cast_to %s, map_form %s and max_map %lld; TO_FLOAT, "
-                          "TO_STRING and TO_INT64, DENSE and "
-                          "SPARSE, and 1 to 2^24 exist",
-                          to, how, (long long)most);
+    if (most < 1 || most > 1 << 24)
+        return call_wrong(k, "attribute \"max_map\" is %lld; 1 to 2^24 are possible",
+                          (long long)most);
     if (value_type(k, keys)->dtype != DT_I64)
         return call_refuse(k, "CastMap of a map whose keys are %s; they are to be i64",
                            dtype_info[value_type(k, keys)->dtype].name);
     ValueId values = k->in.at[0];
-    values = (value_type(k, values)->dtype == DT_STR) == (t == DT_STR)
-                 ? call_cast(k, values, t)
-                 : call_text_cast(k, values, t);
-    if (!values)
+    call_name(k, "values",
+              (value_type(k, values)->dtype == DT_STR) == (types[to] == DT_STR)
+                  ? call_cast(k, values, types[to])
+                  : call_text_cast(k, values, types[to]));
+    call_name(k, "keys", keys);
+    call_number(k, "most", most);
+    if (!call_value(k, "values"))
         return false;
     /* a key below 0 is no index: an index beyond the end makes the run fail */
-    if (!strcmp(how, "SPARSE"))
-        return give_row(
-            k,
-            placed(k, value_of_text(k, "keys", &keys, "where(keys < 0, %" PRId64 ", keys)", most),
-                   values, most));
-    if (!call_names(k, ""))
-        return false;
-    call_name(k, "keys", keys);
-    call_name(k, "values", values);
-    return call_text(k, "sorted, order = top_k(keys, shape(keys)) {largest = 0}\n"
-                        "row = gather(values, order)") &&
-           give_row(k, call_value(k, "row"));
+    return (sparse ? call_text(k, "place = where(keys < 0, $most, keys)") && place_values(k, most)
+                   : call_text(k, "sorted, order = top_k(keys, shape(keys)) {largest = 0}\n"
+                                  "row = gather(values, order)")) &&
+           call_text(k, "y = reshape(row, [1, -1])");
 }
 
 static int
@@ -184,51 +151,38 @@ by_label(const void *x, const void *y, void *labels)
     return (u > v) - (u < v);
 }
 
-/* Columns sorted by their labels, as entries of a map are. */
-static ValueId
-sorted(Call *k, ValueId table, const AttrList *labels, Sym name, ValueId *keys)
-{
-    int64_t *order = NEW_ARRAY(k->m->arena, int64_t, labels->n);
-    size_t bytes = dtype_info[labels->t].bytes;
-    char *in_order = arena_alloc(k->m->arena, (size_t)labels->n * bytes);
-    bool as_it_is = true;
-
-    for (int64_t i = 0; i < labels->n; i++)
-        order[i] = i;
-    qsort_r(order, (size_t)labels->n, sizeof *order, by_label, (void *)labels);
-    for (int64_t i = 0; i < labels->n; i++) {
-        memcpy(in_order + (size_t)i * bytes, (const char *)labels->data + (size_t)order[i] * bytes,
-               bytes);
-        as_it_is &= order[i] == i;
-    }
-    *keys = ml_const(k, name, labels->t, labels->n, -1, in_order);
-    return as_it_is ? table
-                    : value_of_text(k, "table", &table, "gather(table, %s) {axis = 1}",
-                                    ints_text(k, (uint32_t)labels->n, order));
-}
-
-/* The table, and the labels of its columns. */
+/* The table with columns sorted by their labels, as entries of a map are; and these labels. */
 static bool
 convert_zip_map(Call *k)
 {
-    Ctx *c = k->m->c;
-    AttrList labels;
+    AttrList labels = ml_list(k, "classlabels");
+    Sym name = keys_of(k->c, output_name(k));
+    bool sorted = true;
 
-    if (!need_input(k, 0) || !ml_list(k, "classlabels", &labels))
+    call_size(k, "labels", expr_int(k->c, labels.n));
+    if (!call_names(k, "x -> y"))
         return false;
-    ValueId table = ml_rows(k, k->in.at[0]);
-    if (!table)
-        return false;
-    const Expr *columns = value_type(k, table)->dim[1], *wanted = expr_int(c, labels.n);
-    if (!labels.n || !model_require(k->m, columns, wanted,
-                                    arena_printf(c->arena, "%s: columns and labels", k->origin)))
-        return call_wrong(k, "%s columns and %lld labels", expr_str(c, columns),
-                          (long long)labels.n);
-    Sym name = keys_of(c, output_name(k));
-    ValueId keys;
-    table = sorted(k, table, &labels, name, &keys);
-    map_put(&k->m->value, MAP_PTR(name), keys);
-    return finish(k, table ? call_op(k, OP_identity, 0, NULL, 1, &table, output_name(k)) : 0);
+    call_number(k, "one", input_type(k, 0)->rank == 1);
+    if (!labels.n ||
+        !call_names(k, input_type(k, 0)->rank == 1 ? "x[labels] -> y" : "x[_, labels] -> y"))
+        return labels.n ? false : call_wrong(k, "ZipMap without labels");
+    int64_t *order = NEW_ARRAY(k->arena, int64_t, labels.n);
+    const size_t bytes = dtype_info[labels.t].bytes;
+    char *in_order = arena_alloc(k->arena, (size_t)labels.n * bytes);
+    for (int64_t i = 0; i < labels.n; i++)
+        order[i] = i;
+    qsort_r(order, (size_t)labels.n, sizeof *order, by_label, &labels);
+    for (int64_t i = 0; i < labels.n; i++) {
+        memcpy(in_order + (size_t)i * bytes, (const char *)labels.data + (size_t)order[i] * bytes,
+               bytes);
+        sorted &= order[i] == i;
+    }
+    call_name_list(k, name, (AttrList){ labels.t, labels.n, in_order });
+    map_put(&k->m->value, MAP_PTR(name), call_value(k, name));
+    call_fact(k, "order", sorted ? "" : ints_text(k, (uint32_t)labels.n, order));
+    return call_text(k, "$one? x = reshape(x, [1, -1])\n"
+                        "$order? x = gather(x, $order) {axis = 1}\n"
+                        "y = identity(x)");
 }
 
 const OpRow map_rows[] = {

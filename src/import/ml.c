@@ -14,56 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- attributes ------------------------------------------------------------------------------ */
-
 AttrList
-ml_floats(Call *k, const char *name)
-{
-    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
-    return a ? (AttrList){ DT_F32, (int64_t)a->n_floats, a->floats }
-             : (AttrList){ DT_F32, 0, NULL };
-}
-
-AttrList
-ml_ints(Call *k, const char *name)
-{
-    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
-    return a ? (AttrList){ DT_I64, (int64_t)a->n_ints, a->ints } : (AttrList){ DT_I64, 0, NULL };
-}
-
-bool
-ml_list(Call *k, const char *base, AttrList *out)
+ml_list(Call *k, const char *base)
 {
     static const char *const end[] = {
         "strings", "int64s", "ints", "floats", "tensor", "as_tensor"
     };
-    const Type *type;
+    AttrList l = { 0 };
 
-    *out = (AttrList){ 0 };
-    for (int i = 0; i < 6; i++) {
-        const Onnx__AttributeProto *a =
-            node_attribute(k->proto, arena_printf(k->m->arena, "%s_%s", base, end[i]));
-        if (!a)
-            continue;
-        if (i == 0) {
-            ValueId v = call_strings(k, base, a);
-            if (!v)
-                return false;
-            *out = (AttrList){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[v].data };
-        } else if (i < 3) {
-            *out = (AttrList){ DT_I64, (int64_t)a->n_ints, a->ints };
-        } else if (i == 3) {
-            *out = (AttrList){ DT_F32, (int64_t)a->n_floats, a->floats };
-        } else if (a->t) {
-            if (!tensor_read(k->m, a->t, base, k->loc, &type, &out->data) ||
-                !expr_const(type_count(k->m->c, type), &out->n))
-                return false;
-            out->t = type->dtype;
-        }
-        if (out->n)
-            return true;
-    }
-    return true;
+    for (int i = 0; i < 6 && !l.n; i++)
+        l = call_attr_list(k, arena_printf(k->arena, "%s_%s", base, end[i]));
+    return l;
 }
 
 double
@@ -72,108 +33,69 @@ ml_number(const AttrList *l, int64_t i)
     return number_get(l->t, l->data, i);
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
-
 ValueId
-ml_const(Call *k, const char *name, DType t, int64_t rows, int64_t columns, const void *data)
+ml_table(Call *k, const char *name, DType t, int64_t rows, int64_t columns, const void *data)
 {
-    const Expr *dim[2] = { expr_int(k->m->c, rows), expr_int(k->m->c, columns < 0 ? 1 : columns) };
-    size_t bytes = (size_t)(rows * (columns < 0 ? 1 : columns)) * dtype_info[t].bytes;
-    char *copy = arena_alloc(k->m->arena, bytes + 16);
+    const Expr *dim[2] = { expr_int(k->c, rows), expr_int(k->c, columns) };
+    const size_t bytes = (size_t)(rows * columns) * dtype_info[t].bytes;
 
-    if (bytes)
-        memcpy(copy, data, bytes);
-    return graph_const(k->m->g, name, type_new(k->m->c, t, columns < 0 ? 1 : 2, dim), copy);
-}
-
-ValueId
-ml_real(Call *k, ValueId v)
-{
-    return v && value_type(k, v)->dtype != DT_F64 ? call_cast(k, v, DT_F32) : v;
-}
-
-ValueId
-ml_rows(Call *k, ValueId x)
-{
-    if (!x || value_type(k, x)->rank == 2)
-        return x;
-    if (value_type(k, x)->rank == 1)
-        return value_of_text(k, "x", &x, "reshape(x, [1, -1])");
-    call_refuse(k, "%s of %s; rows of numbers are needed", k->proto->op_type,
-                type_str(k->m->c, value_type(k, x)));
-    return 0;
-}
-
-ValueId
-ml_both(Call *k, ValueId x, bool negative)
-{
-    return value_of_text(k, "x", &x, "concat(%s, x) {axis = 1}", negative ? "-x" : "1 - x");
-}
-
-/* exp(x - max) / sum, except that values near 0 scale with their input. */
-static ValueId
-softmax_zero(Call *k, ValueId x)
-{
-    return value_of_text(k, "x", &x,
-                         "most = reduce_max(x, [1])\n"
-                         "e = where(abs(x) > 1e-7, exp(x - most), x * exp(-most))\n"
-                         "sum = reduce_sum(e, [1])\n"
-                         "where(sum == 0, 0.5, e / sum)");
-}
-
-/* sqrt(2) * inverse erf(2 x - 1), by Winitzki's formula, as in other implementations. */
-static ValueId
-probit(Call *k, ValueId x)
-{
-    return value_of_text(k, "x", &x,
-                         "y = x * 2 - 1\n"
-                         "log = log((1 - y) * (1 + y))\n"
-                         "v = %a + log * 0.5\n"
-                         "sign(y) * sqrt(sqrt(v * v - log * %a) - v) * 1.41421356",
-                         2 / (M_PI * 0.147), 1 / 0.147);
-}
-
-ValueId
-ml_transform(Call *k, ValueId scores, const char *name)
-{
-    if (!scores || !strcmp(name, "NONE"))
-        return scores;
-    if (!strcmp(name, "LOGISTIC"))
-        return value_of_text(k, "x", &scores, "sigmoid(x)");
-    if (!strcmp(name, "SOFTMAX"))
-        return value_of_text(k, "x", &scores, "softmax(x)");
-    if (!strcmp(name, "SOFTMAX_ZERO"))
-        return softmax_zero(k, scores);
-    if (!strcmp(name, "PROBIT"))
-        return probit(k, scores);
-    call_wrong(k,
-               "%s: post_transform \"%s\"; NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO and PROBIT exist",
-               k->proto->op_type, name);
-    return 0;
+    return graph_const(k->m->g, name, type_new(k->c, t, 2, dim),
+                       bytes ? arena_copy(k->arena, data, bytes) : arena_alloc(k->arena, 16));
 }
 
 bool
-ml_result(Call *k, uint32_t i, ValueId v)
+ml_rows(Call *k, const char *names)
 {
-    const char *name =
-        i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : "unused";
-    v = v ? call_op(k, OP_identity, 0, NULL, 1, &v, name) : 0;
-    call_bind(k, i, v);
-    k->done = true;
-    return v != 0;
+    if (!call_names(k, names))
+        return false;
+    const uint32_t rank = input_type(k, 0)->rank;
+    call_number(k, "one", rank == 1);
+    return (rank == 1 || rank == 2 ||
+            call_refuse(k, "%s of %s; rows of numbers are needed", k->proto->op_type,
+                        type_str(k->c, input_type(k, 0)))) &&
+           call_text(k, "x = $real(x)\n"
+                        "$one? x = reshape(x, [1, -1])");
+}
+
+static const struct {
+    const char *name, *text;
+} transforms[] = {
+    { "NONE", "" },
+    { "LOGISTIC", "scores = sigmoid(scores)" },
+    { "SOFTMAX", "scores = softmax(scores)" },
+    /* exp(x - max) / sum, except that values near 0 scale with their input */
+    { "SOFTMAX_ZERO", "most = reduce_max(scores, [1])\n"
+                      "low = scores * exp(-most)\n"
+                      "e = where(abs(scores) > 1e-7, exp(scores - most), low)\n"
+                      "sum = reduce_sum(e, [1])\n"
+                      "scores = where(sum == 0, 0.5, e / sum)" },
+    /* sqrt(2) * inverse erf(2 x - 1), by Winitzki's formula, as in other implementations */
+    { "PROBIT", "y = scores * 2 - 1\n"
+                "log = log((1 - y) * (1 + y))\n"
+                "v = $winitzki + log * 0.5\n"
+                "scores = sign(y) * sqrt(sqrt(v * v - log * $inverse) - v) * 1.41421356" },
+};
+
+bool
+ml_transform(Call *k, const char *name)
+{
+    call_real(k, "winitzki", 2 / (M_PI * 0.147));
+    call_real(k, "inverse", 1 / 0.147);
+    for (size_t i = 0; i < sizeof transforms / sizeof *transforms; i++)
+        if (!strcmp(transforms[i].name, name))
+            return call_run(k, transforms[i].text);
+    return call_wrong(
+        k, "%s: post_transform \"%s\"; NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO and PROBIT exist",
+        k->proto->op_type, name);
 }
 
 bool
-ml_labels(Call *k, const AttrList *labels, ValueId which)
+ml_give(Call *k, const AttrList *labels, const char *transform)
 {
-    ValueId v = which;
-
-    if (v && labels->n)
-        v = value_of_text(
-            k, "labels which",
-            VALUES(ml_const(k, "labels", labels->t, labels->n, -1, labels->data), which),
-            "gather(labels, which)");
-    return ml_result(k, 0, v);
+    call_name_list(k, "labels", *labels);
+    return call_text(k, "labels? label = gather(labels, which)\n"
+                        "!labels? label = which") &&
+           ml_transform(k, transform);
 }
 
 /* ---- dictionaries ---------------------------------------------------------------------------- */
@@ -190,15 +112,14 @@ by_key(const void *x, const void *y, void *user)
 ValueId
 ml_place(Call *k, ValueId x, const AttrList *keys)
 {
-    Arena *a = k->m->arena;
-    int64_t *order = NEW_ARRAY(a, int64_t, keys->n + 2), kept = 0;
+    int64_t *order = NEW_ARRAY(k->arena, int64_t, keys->n + 2), kept = 0;
     uint32_t size = dtype_info[keys->t].bytes;
-    char *sorted = arena_alloc(a, (size_t)keys->n * size + 1);
+    char *sorted = arena_alloc(k->arena, (size_t)keys->n * size + 1);
     TnArray array = { (void *)keys->data, routine_type(keys->t), 1, &keys->n };
 
     if (x && value_type(k, x)->dtype != keys->t) {
         call_refuse(k, "%s of %s, whose keys are %s", k->proto->op_type,
-                    type_str(k->m->c, value_type(k, x)), dtype_info[keys->t].name);
+                    type_str(k->c, value_type(k, x)), dtype_info[keys->t].name);
         return 0;
     }
     if (!array.type) {
@@ -214,9 +135,10 @@ ml_place(Call *k, ValueId x, const AttrList *keys)
     for (int64_t i = 0; i < kept; i++)
         memcpy(sorted + i * size, (const char *)keys->data + order[i] * size, size);
     order[kept] = keys->n;
+    call_name_list(k, "keys", (AttrList){ keys->t, kept, sorted });
+    call_name_list(k, "order", (AttrList){ DT_I64, kept + 1, order });
     return x ? value_of_text(k, "x keys order",
-                             VALUES(x, ml_const(k, "keys", keys->t, kept, -1, sorted),
-                                    ml_const(k, "order", DT_I64, kept + 1, -1, order)),
+                             VALUES(x, call_value(k, "keys"), call_value(k, "order")),
                              "gather(order, lookup(x, keys))")
              : 0;
 }
@@ -226,87 +148,77 @@ static bool
 map_to(Call *k, ValueId place, const AttrList *values, const void *otherwise)
 {
     uint32_t size = dtype_info[values->t].bytes;
-    char *all = arena_alloc(k->m->arena, (size_t)(values->n + 1) * size + 1);
+    char *all = arena_alloc(k->arena, (size_t)(values->n + 1) * size + 1);
 
-    if (values->n)
-        memcpy(all, values->data, (size_t)values->n * size);
+    memcpy(all, values->data, (size_t)values->n * size);
     memcpy(all + values->n * size, otherwise, size);
-    ValueId table = ml_const(k, "values", values->t, values->n + 1, -1, all);
-    return place &&
-           finish(k, value_of_text(k, "table place", VALUES(table, place), "gather(table, place)"));
+    call_name_list(k, "table", (AttrList){ values->t, values->n + 1, all });
+    call_name(k, "place", place);
+    return place && call_text(k, "y = gather(table, place)");
 }
 
-static bool
-default_of(Call *k, DType t, const void **out, const char *unknown)
+/* The default value of type t; NULL, reported: it has another type. */
+static const void *
+default_of(Call *k, DType t)
 {
-    const Onnx__AttributeProto *a = node_attribute(k->proto, "default_tensor");
-    const Type *type;
-    Number n = { 0 };
+    const AttrList given = call_attr_list(k, "default_tensor");
+    Number n = { .i = get_int(k, "default_int64", -1) };
+    void *at = arena_alloc(k->arena, 16);
 
-    if (a && a->t)
-        return tensor_read(k->m, a->t, "default_tensor", k->loc, &type, out) && type->dtype == t;
+    if (given.n && given.t == t)
+        return given.data;
+    if (given.n)
+        return (call_wrong(k, "the default is of %s, its values of %s", dtype_info[given.t].name,
+                           dtype_info[t].name),
+                NULL);
     if (t == DT_STR) {
-        Sym s = sym(k->m->c, get_string(k, "default_string", unknown));
-        *out = arena_copy(k->m->arena, &s, sizeof s);
-        return true;
+        Sym s = sym(k->c, get_string(k, "default_string", "_Unused"));
+        return arena_copy(k->arena, &s, sizeof s);
     }
     if (dtype_is_float(t))
-        n.f = attr_float((Attrs){ k->attr.at, k->attr.n }, "default_float", -0.0);
-    else
-        n.i = get_int(k, "default_int64", -1);
-    void *at = arena_alloc(k->m->arena, 16);
+        n.f = get_float(k, "default_float", -0.0);
     number_store(t, at, 0, n);
-    *out = at;
-    return true;
+    return at;
+}
+
+/* Keys to values. */
+static bool
+map_keys(Call *k, const AttrList *keys, const AttrList *values)
+{
+    if (keys->n != values->n || !keys->n)
+        return call_wrong(k, "%s has %lld keys and %lld values", k->proto->op_type,
+                          (long long)keys->n, (long long)values->n);
+    const void *otherwise = default_of(k, values->t);
+    return otherwise && map_to(k, ml_place(k, k->in.at[0], keys), values, otherwise);
 }
 
 static bool
 convert_label_encoder(Call *k)
 {
-    AttrList keys, values, classes;
-    const void *otherwise;
+    AttrList keys = ml_list(k, "keys"), values = ml_list(k, "values"),
+             classes = ml_list(k, "classes");
 
-    if (!need_input(k, 0) || !ml_list(k, "keys", &keys) || !ml_list(k, "values", &values) ||
-        !ml_list(k, "classes", &classes))
+    if (!call_names(k, "x -> y"))
         return false;
     if (classes.n) { /* version 1: strings to their indices, and back */
-        int64_t *place = NEW_ARRAY(k->m->arena, int64_t, classes.n);
+        int64_t *place = NEW_ARRAY(k->arena, int64_t, classes.n);
         for (int64_t i = 0; i < classes.n; i++)
             place[i] = i;
         keys = values = (AttrList){ DT_I64, classes.n, place };
         *(input_type(k, 0)->dtype == DT_STR ? &keys : &values) = classes;
     }
-    if (keys.n != values.n)
-        return call_wrong(k, "LabelEncoder has %lld keys and %lld values", (long long)keys.n,
-                          (long long)values.n);
-    if (!keys.n)
-        return call_refuse(k, "LabelEncoder without keys");
-    if (!default_of(k, values.t, &otherwise, "_Unused"))
-        return call_wrong(k, "the default of LabelEncoder is not of its values' type, %s",
-                          dtype_info[values.t].name);
-    return map_to(k, ml_place(k, k->in.at[0], &keys), &values, otherwise);
+    return map_keys(k, &keys, &values);
 }
 
 static bool
 convert_category_mapper(Call *k)
 {
-    AttrList words, numbers = ml_ints(k, "cats_int64s");
-    const Onnx__AttributeProto *a = node_attribute(k->proto, "cats_strings");
-    const void *otherwise;
+    AttrList numbers = call_attr_list(k, "cats_int64s"), words = call_attr_list(k, "cats_strings");
 
-    if (!need_input(k, 0) || !a)
-        return call_wrong(k, "CategoryMapper needs an input and cats_strings");
-    ValueId v = call_strings(k, "cats", a);
-    if (!v)
+    if (!call_names(k, "x -> y"))
         return false;
-    words = (AttrList){ DT_STR, (int64_t)a->n_strings, k->m->g->value.at[v].data };
-    if (words.n != numbers.n)
-        return call_wrong(k, "CategoryMapper has %lld strings and %lld numbers", (long long)words.n,
-                          (long long)numbers.n);
-    bool back = input_type(k, 0)->dtype != DT_STR;
-    const AttrList *keys = back ? &numbers : &words, *values = back ? &words : &numbers;
-    return default_of(k, values->t, &otherwise, "_Unused") &&
-           map_to(k, ml_place(k, k->in.at[0], keys), values, otherwise);
+    const bool back = input_type(k, 0)->dtype != DT_STR;
+    return map_keys(k, back ? &numbers : &words, back ? &words : &numbers);
 }
 
 /* Rows of a unit matrix; a row of zeros is appended for values in no category, unless those are
@@ -314,92 +226,73 @@ convert_category_mapper(Call *k)
 static bool
 convert_one_hot_encoder(Call *k)
 {
-    AttrList cats;
+    AttrList cats = ml_list(k, "cats");
     bool zeros = get_int(k, "zeros", 1) != 0;
 
-    if (!need_input(k, 0) || !ml_list(k, "cats", &cats) || !cats.n)
-        return call_wrong(k, "OneHotEncoder needs an input and categories");
-    if (cats.n > 1 << 12)
-        return call_refuse(k, "OneHotEncoder of %lld categories; 4096 are possible",
+    if (!call_names(k, "x -> y"))
+        return false;
+    if (!cats.n || cats.n > 1 << 12)
+        return call_refuse(k, "OneHotEncoder of %lld categories; 1 to 4096 are possible",
                            (long long)cats.n);
-    float *unit = NEW_ARRAY(k->m->arena, float, (cats.n + 1) * cats.n);
+    float *unit = NEW_ARRAY(k->arena, float, (cats.n + 1) * cats.n);
     for (int64_t i = 0; i < cats.n; i++)
         unit[i * cats.n + i] = 1;
-    ValueId x = cats.t == DT_STR ? k->in.at[0] : call_cast(k, k->in.at[0], cats.t),
-            at = ml_place(k, x, &cats);
-    ValueId table = ml_const(k, "rows", DT_F32, cats.n + zeros, cats.n, unit);
-    return at && finish(k, value_of_text(k, "table at", VALUES(table, at), "gather(table, at)"));
+    ValueId x = cats.t == DT_STR ? k->in.at[0] : call_cast(k, k->in.at[0], cats.t);
+    call_name(k, "at", ml_place(k, x, &cats));
+    call_name(k, "table", ml_table(k, "rows", DT_F32, cats.n + zeros, cats.n, unit));
+    return call_value(k, "at") && call_text(k, "y = gather(table, at)");
 }
 
 /* ---- columns of numbers ---------------------------------------------------------------------- */
 
 static bool
-convert_scaler(Call *k)
-{
-    AttrList offset = ml_floats(k, "offset"), scale = ml_floats(k, "scale");
-
-    if (!call_names(k, "x -> y"))
-        return false;
-    call_name(k, "offset", offset.n ? ml_const(k, "offset", DT_F32, offset.n, -1, offset.data) : 0);
-    call_name(k, "scale", scale.n ? ml_const(k, "scale", DT_F32, scale.n, -1, scale.data) : 0);
-    return call_text(k, "y = f32(x)\n"
-                        "offset? y = y - offset\n"
-                        "scale? y = y * scale\n"
-                        "y = identity(y)");
-}
-
-static bool
 convert_normalizer(Call *k)
 {
-    const char *norm = get_string(k, "norm", "MAX");
+    static const char *const by[] = { "reduce_max", "reduce_l1", "reduce_l2" };
+    uint32_t which;
 
-    return call_says(k, "x -> y",
-                     "x = f32(x)\n"
-                     "by = %s(x, [-1])\n"
-                     "y = x / where(by == 0, 1, by)",
-                     !strcmp(norm, "L1")   ? "reduce_l1"
-                     : !strcmp(norm, "L2") ? "reduce_l2"
-                                           : "reduce_max");
+    if (!get_choice(k, "norm", "MAX L1 L2", &which))
+        return false;
+    call_fact(k, "by", by[which]);
+    return true;
 }
 
 static bool
 convert_imputer(Call *k)
 {
-    AttrList values = ml_floats(k, "imputed_value_floats");
-    double gone = get_float(k, "replaced_value_float", 0);
+    AttrList values = call_attr_list(k, "imputed_value_floats");
+    const bool whole = !values.n;
+    double gone = whole ? (double)get_int(k, "replaced_value_int64", 0)
+                        : get_float(k, "replaced_value_float", 0);
 
-    if (!values.n) {
-        values = ml_ints(k, "imputed_value_int64s");
-        gone = (double)get_int(k, "replaced_value_int64", 0);
-    }
-    if (!need_input(k, 0) || !values.n)
-        return call_wrong(k, "Imputer needs an input and values");
+    if (whole)
+        values = call_attr_list(k, "imputed_value_int64s");
+    if (!values.n)
+        return call_wrong(k, "Imputer needs values");
     if (!call_names(k, "x -> y"))
         return false;
-    call_name(k, "values", ml_const(k, "values", values.t, values.n, -1, values.data));
-    return (isnan(gone) ? call_text(k, "is = is_nan(x)") : call_text(k, "is = x == %a", gone)) &&
+    call_name_list(k, "values", values);
+    call_real(k, "gone", gone);
+    return call_text(k, isnan(gone) ? "is = is_nan(x)" : "is = x == $gone") &&
            call_text(k, "y = where(is, like(values, x), x)");
-}
-
-static bool
-convert_binarizer(Call *k)
-{
-    return call_says(k, "x -> y", "y = identity(like(x > %a, x))", get_float(k, "threshold", 0));
 }
 
 static bool
 convert_feature_vectorizer(Call *k)
 {
-    Text parts = { .arena = k->m->arena };
+    Text parts = { .arena = k->arena };
 
     if (!call_names(k, "x -> y"))
         return false;
     for (uint32_t i = 0; i < k->in.n; i++) {
-        const char *name = arena_printf(k->m->arena, "rows_%u", i);
-        call_name(k, name, need_input(k, i) ? ml_rows(k, k->in.at[i]) : 0);
-        if (!call_value(k, name))
+        if (!need_input(k, i))
             return false;
-        text_printf(&parts, i ? ", f32(%s)" : "f32(%s)", name);
+        call_name(k, "rows", call_in(k, i));
+        call_number(k, "i", i);
+        call_number(k, "one", input_type(k, i)->rank == 1);
+        call_text(k, "$one? rows = reshape(rows, [1, -1])\n"
+                     "rows_$i = f32(rows)");
+        text_printf(&parts, i ? ", rows_%u" : "rows_%u", i);
     }
     return call_text(k, "y = concat(%s) {axis = 1}", text_str(&parts));
 }
@@ -407,128 +300,100 @@ convert_feature_vectorizer(Call *k)
 static bool
 convert_array_feature_extractor(Call *k)
 {
-    if (!need_input(k, 0) || !need_input(k, 1))
-        return false;
     if (!call_names(k, "x at -> y"))
         return false;
-    if (input_type(k, 0)->rank == 1)
-        call_name(k, "x", ml_rows(k, k->in.at[0]));
-    return call_text(k, "y = gather(x, %s) {axis = -1}",
-                     input_type(k, 1)->rank == 1 ? "at" : "reshape(at, [-1])");
+    call_number(k, "one", input_type(k, 0)->rank == 1);
+    call_number(k, "list", input_type(k, 1)->rank == 1);
+    return call_text(k, "$one? x = reshape(x, [1, -1])\n"
+                        "!$list? at = reshape(at, [-1])\n"
+                        "y = gather(x, at) {axis = -1}");
 }
 
 /* ---- linear models --------------------------------------------------------------------------- */
 
-/* x w' + b, w of `rows` rows. */
-static ValueId
-linear(Call *k, ValueId x, const AttrList *w, const AttrList *b, int64_t rows)
-{
-    if (!x || rows < 1 || w->n % rows) {
-        call_wrong(k, "%lld coefficients for %lld rows", (long long)w->n, (long long)rows);
-        return 0;
-    }
-    int64_t columns = w->n / rows;
-    float *transposed = NEW_ARRAY(k->m->arena, float, w->n + 1);
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            transposed[j * rows + i] = ((const float *)w->data)[i * columns + j];
-    return value_of_text(k, "x w b",
-                         VALUES(x, ml_const(k, "coefficients", DT_F32, columns, rows, transposed),
-                                b->n ? ml_const(k, "intercepts", DT_F32, b->n, -1, b->data) : 0),
-                         "y = matmul(x, like(w, x))\n"
-                         "b? y = y + like(b, x)");
-}
+/* scores = x w' + intercepts, w of $rows rows */
+#define LINEAR                                                                                     \
+    "w = transpose(reshape(coefficients, [$rows, -1]))\n"                                          \
+    "scores = matmul(x, like(w, x))\n"                                                             \
+    "intercepts? scores = scores + like(intercepts, x)\n"
+#define BEST_COLUMN "which = arg_max(scores) {axis = 1, keepdims = 0}\n"
+/* one column of scores as two, of the other class and of this one */
+#define BOTH_COLUMNS "scores = concat(-scores, scores) {axis = 1}\n"
 
 static bool
 convert_linear_regressor(Call *k)
 {
-    AttrList w = ml_floats(k, "coefficients"), b = ml_floats(k, "intercepts");
-    ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
-    ValueId y = linear(k, x, &w, &b, get_int(k, "targets", 1));
-
-    return ml_result(k, 0, ml_transform(k, y, get_string(k, "post_transform", "NONE")));
-}
-
-static ValueId
-best_column(Call *k, ValueId scores)
-{
-    return value_of_text(k, "x", &scores, "arg_max(x) {axis = 1, keepdims = 0}");
+    call_number(k, "rows", get_int(k, "targets", 1));
+    return ml_rows(k, "x @coefficients @intercepts -> scores") && call_text(k, LINEAR) &&
+           ml_transform(k, get_string(k, "post_transform", "NONE"));
 }
 
 static bool
 convert_linear_classifier(Call *k)
 {
-    AttrList w = ml_floats(k, "coefficients"), b = ml_floats(k, "intercepts"), labels;
-    int64_t columns, rows = b.n;
+    AttrList w = call_attr_list(k, "coefficients"), labels = ml_list(k, "classlabels");
+    int64_t columns, rows = call_attr_list(k, "intercepts").n;
 
-    if (!need_input(k, 0) || !ml_list(k, "classlabels", &labels))
+    if (!ml_rows(k, "x @coefficients @intercepts -> label scores"))
         return false;
-    ValueId x = ml_rows(k, ml_real(k, k->in.at[0]));
-    if (!rows && x && expr_const(value_type(k, x)->dim[1], &columns) && columns)
+    if (!rows && expr_const(value_type(k, call_value(k, "x"))->dim[1], &columns) && columns)
         rows = w.n / columns;
-    ValueId s = linear(k, x, &w, &b, rows ? rows : labels.n);
-    if (!s)
-        return false;
-    if (rows == 1 && labels.n < 2)
-        return call_refuse(k, "LinearClassifier with one row of coefficients and %lld labels",
-                           (long long)labels.n);
-    if (rows == 1)
-        s = ml_both(k, s, true);
-    return ml_labels(k, &labels, best_column(k, s)) &&
-           ml_result(k, 1, ml_transform(k, s, get_string(k, "post_transform", "NONE")));
+    rows = rows ? rows : labels.n;
+    if (rows < 1 || (rows == 1 && labels.n < 2))
+        return call_refuse(k, "LinearClassifier with %lld rows of coefficients and %lld labels",
+                           (long long)rows, (long long)labels.n);
+    call_number(k, "rows", rows);
+    call_number(k, "single", rows == 1);
+    return call_text(k, LINEAR "$single? " BOTH_COLUMNS BEST_COLUMN) &&
+           ml_give(k, &labels, get_string(k, "post_transform", "NONE"));
 }
 
 /* ---- support vectors ------------------------------------------------------------------------- */
 
-/* The kernel of x[n, c] with each vector: [n, v]. */
-static ValueId
-kernel_of(Call *k, ValueId x, const AttrList *vectors, int64_t count, const char *kind)
+/* x becomes the kernel of x[n, c] with each of `count` vectors, [n, count]. */
+static bool
+apply_kernel(Call *k, int64_t count)
 {
-    AttrList params = ml_floats(k, "kernel_params");
-    double gamma = params.n > 0 ? ml_number(&params, 0) : 0,
-           coef = params.n > 1 ? ml_number(&params, 1) : 0,
-           degree = params.n > 2 ? ml_number(&params, 2) : 0;
-    AttrList none = { 0 };
+    enum { LINEAR_KERNEL, POLY, RBF, SIGMOID };
+    AttrList params = call_attr_list(k, "kernel_params");
+    static const char *const name[] = { "gamma", "coef", "degree" };
+    uint32_t kind;
 
-    /* |x - v|^2, directly: a difference of squares would lose digits */
-    if (!strcmp(kind, "RBF")) {
-        int64_t columns = count ? vectors->n / count : 0;
-        return value_of_text(
-            k, "x v", VALUES(x, ml_const(k, "vectors", DT_F32, count, columns, vectors->data)),
-            "square = reduce_sum_square(unsqueeze(x, [1]) - like(v, x), [2]) {keepdims = 0}\n"
-            "exp(square * %a)",
-            -gamma);
-    }
-    ValueId dot = linear(k, x, vectors, &none, count);
-    if (!dot || !strcmp(kind, "LINEAR"))
-        return dot;
-    dot = value_of_text(k, "dot", &dot, "dot * %a + %a", gamma, coef);
-    if (!strcmp(kind, "SIGMOID"))
-        return value_of_text(k, "dot", &dot, "tanh(dot)");
-    if (!strcmp(kind, "POLY"))
-        return value_of_text(k, "dot", &dot, "pow(dot, %a)", degree);
-    call_wrong(k, "kernel_type \"%s\"; LINEAR, POLY, RBF and SIGMOID exist", kind);
-    return 0;
+    if (!get_choice(k, "kernel_type", "LINEAR POLY RBF SIGMOID", &kind))
+        return false;
+    for (int64_t i = 0; i < 3; i++)
+        call_real(k, name[i], params.n > i ? ml_number(&params, i) : 0);
+    call_number(k, "count", count);
+    call_number(k, "bent", kind != LINEAR_KERNEL);
+    call_number(k, "poly", kind == POLY);
+    call_number(k, "sigmoid", kind == SIGMOID);
+    return call_run(k, kind == RBF
+                           /* |x - v|^2, directly: a difference of squares would lose digits */
+                           ? "v = reshape(support_vectors, [$count, -1])\n"
+                             "away = unsqueeze(x, [1]) - like(v, x)\n"
+                             "x = exp(reduce_sum_square(away, [2]) {keepdims = 0} * -$gamma)"
+                           : "v = transpose(reshape(support_vectors, [$count, -1]))\n"
+                             "x = matmul(x, like(v, x))\n"
+                             "$bent? x = x * $gamma + $coef\n"
+                             "$sigmoid? x = tanh(x)\n"
+                             "$poly? x = pow(x, $degree)");
 }
 
 static bool
 convert_svm_regressor(Call *k)
 {
-    AttrList w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"),
-             vectors = ml_floats(k, "support_vectors"), none = { 0 };
-    int64_t count = get_int(k, "n_supports", 0);
-    const char *kind = count > 0 ? get_string(k, "kernel_type", "LINEAR") : "LINEAR";
-    ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
+    AttrList rho = call_attr_list(k, "rho");
+    const int64_t count = get_int(k, "n_supports", 0);
 
-    if (!x || !rho.n || (count > 0 && vectors.n % count))
-        return x && call_wrong(k, "%lld vectors of %lld numbers, %lld of rho", (long long)count,
-                               (long long)vectors.n, (long long)rho.n);
-    if (count > 0)
-        x = kernel_of(k, x, &vectors, count, kind);
-    ValueId y = linear(k, x, &w, &none, 1);
-    y = value_of_text(k, "y", &y, "y = y + %a\n%s", ml_number(&rho, 0),
-                      get_int(k, "one_class", 0) ? "where(y > 0, like(1, y), -1)" : "");
-    return ml_result(k, 0, ml_transform(k, y, get_string(k, "post_transform", "NONE")));
+    if (!rho.n)
+        return call_wrong(k, "SVMRegressor without rho");
+    call_real(k, "by", ml_number(&rho, 0));
+    call_number(k, "rows", 1);
+    return ml_rows(k, "x @coefficients @support_vectors -> scores") &&
+           (count < 1 || apply_kernel(k, count)) &&
+           call_text(k, "intercepts = absent\n" LINEAR "scores = scores + $by\n"
+                        "$one_class? scores = where(scores > 0, like(1, scores), -1)") &&
+           ml_transform(k, get_string(k, "post_transform", "NONE"));
 }
 
 /* Each pair of classes has a score, and votes for one of them. Columns of these matrices are
@@ -540,16 +405,15 @@ typedef struct {
 static bool
 pairs_of(Call *k, const AttrList *w, const AttrList *per_class, int64_t count, ClassPairs *p)
 {
-    Arena *a = k->m->arena;
     int64_t n = per_class->n, from_i = 0;
 
     p->pairs = n * (n - 1) / 2;
     if (n < 2 || w->n != (n - 1) * count)
         return call_wrong(k, "%lld coefficients for %lld vectors of %lld classes", (long long)w->n,
                           (long long)count, (long long)n);
-    p->weight = NEW_ARRAY(a, float, count * p->pairs + 1);
-    p->first = NEW_ARRAY(a, float, p->pairs *n);
-    p->second = NEW_ARRAY(a, float, p->pairs *n);
+    p->weight = NEW_ARRAY(k->arena, float, count * p->pairs + 1);
+    p->first = NEW_ARRAY(k->arena, float, p->pairs *n);
+    p->second = NEW_ARRAY(k->arena, float, p->pairs *n);
     for (int64_t i = 0, e = 0; i < n; from_i += ((const int64_t *)per_class->data)[i++]) {
         int64_t some = ((const int64_t *)per_class->data)[i], from_j = from_i + some;
         for (int64_t j = i + 1; j < n; from_j += ((const int64_t *)per_class->data)[j++], e++) {
@@ -568,70 +432,69 @@ pairs_of(Call *k, const AttrList *w, const AttrList *per_class, int64_t count, C
 static bool
 convert_svm_classifier(Call *k)
 {
-    AttrList w = ml_floats(k, "coefficients"), rho = ml_floats(k, "rho"),
-             vectors = ml_floats(k, "support_vectors"), per_class = ml_ints(k, "vectors_per_class");
-    AttrList prob_a = ml_floats(k, "prob_a"), prob_b = ml_floats(k, "prob_b"), labels;
+    AttrList w = call_attr_list(k, "coefficients"), rho = call_attr_list(k, "rho"),
+             per_class = call_attr_list(k, "vectors_per_class"),
+             prob_a = call_attr_list(k, "prob_a"), prob_b = call_attr_list(k, "prob_b"),
+             labels = ml_list(k, "classlabels");
     const char *transform = get_string(k, "post_transform", "NONE");
-    ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
     int64_t count = 0;
     ClassPairs p = { 0 };
 
-    if (!x || !ml_list(k, "classlabels", &labels))
+    if (!ml_rows(k, "x @coefficients @support_vectors @rho @prob_a @prob_b -> label scores"))
         return false;
     if (!rho.n || !w.n)
         return call_wrong(k, "SVMClassifier without coefficients or rho");
     for (int64_t i = 0; i < per_class.n; i++) {
         int64_t some = ((const int64_t *)per_class.data)[i];
-        if (some < 0 || some > vectors.n)
+        if (some < 0 || some > w.n)
             return call_wrong(k, "vectors_per_class has %lld", (long long)some);
         count += some;
     }
     if (!count) { /* one linear function per class */
-        AttrList none = { 0 };
-        ValueId s = linear(k, x, &w, &none, labels.n ? labels.n : 1);
-        s = value_of_text(k, "s", &s, "s + %a", ml_number(&rho, 0));
-        return s && ml_labels(k, &labels, best_column(k, s)) &&
-               ml_result(k, 1, ml_transform(k, s, transform));
+        call_number(k, "rows", labels.n ? labels.n : 1);
+        call_real(k, "by", ml_number(&rho, 0));
+        return call_text(k, "intercepts = absent\n" LINEAR "scores = scores + $by\n" BEST_COLUMN) &&
+               ml_give(k, &labels, transform);
     }
-    if (vectors.n % count || !pairs_of(k, &w, &per_class, count, &p))
-        return vectors.n % count ? call_wrong(k, "%lld numbers of %lld vectors",
-                                              (long long)vectors.n, (long long)count)
-                                 : false;
+    if (!pairs_of(k, &w, &per_class, count, &p))
+        return false;
     if (rho.n != p.pairs || (prob_a.n && (prob_a.n != p.pairs || prob_b.n != p.pairs)))
         return call_wrong(k, "%lld of rho, %lld of prob_a for %lld pairs of classes",
                           (long long)rho.n, (long long)prob_a.n, (long long)p.pairs);
-    ValueId kernel = kernel_of(k, x, &vectors, count, get_string(k, "kernel_type", "LINEAR"));
-    ValueId s =
-        value_of_text(k, "kernel weights rho x",
-                      VALUES(kernel, ml_const(k, "weights", DT_F32, count, p.pairs, p.weight),
-                             ml_const(k, "rho", DT_F32, rho.n, -1, rho.data), x),
-                      "matmul(kernel, like(weights, x)) + like(rho, x)");
-    ValueId votes =
-        value_of_text(k, "s first second",
-                      VALUES(s, ml_const(k, "first", DT_F32, p.pairs, per_class.n, p.first),
-                             ml_const(k, "second", DT_F32, p.pairs, per_class.n, p.second)),
-                      "won = f32(s > 0)\n"
-                      "matmul(won, first) + matmul(1 - won, second)");
-    ValueId which = best_column(k, votes);
-    if (prob_a.n) /* 1 - logistic(s a + b) of each pair */
-        s = value_of_text(k, "s a b",
-                          VALUES(s, ml_const(k, "prob_a", DT_F32, p.pairs, -1, prob_a.data),
-                                 ml_const(k, "prob_b", DT_F32, p.pairs, -1, prob_b.data)),
-                          "pairwise(sigmoid(-(f32(s) * a + b))) {classes = %" PRId64 "}",
-                          per_class.n);
-    else if (p.pairs == 1)
-        s = ml_both(k, s, true);
-    return ml_labels(k, &labels, which) && ml_result(k, 1, ml_transform(k, s, transform));
+    call_name(k, "given", call_value(k, "x"));
+    if (!apply_kernel(k, count))
+        return false;
+    call_name(k, "weights", ml_table(k, "weights", DT_F32, count, p.pairs, p.weight));
+    call_name(k, "first", ml_table(k, "first", DT_F32, p.pairs, per_class.n, p.first));
+    call_name(k, "second", ml_table(k, "second", DT_F32, p.pairs, per_class.n, p.second));
+    call_number(k, "classes", per_class.n);
+    call_number(k, "pair", p.pairs == 1);
+    return call_text(k, "pairs = matmul(x, like(weights, given)) + like(rho, given)\n"
+                        "won = f32(pairs > 0)\n"
+                        "scores = matmul(won, first) + matmul(1 - won, second)\n" BEST_COLUMN
+                        "scores = pairs\n"
+                        /* 1 - logistic(s a + b) of each pair */
+                        "prob_a? pairs = sigmoid(-(f32(pairs) * prob_a + prob_b))\n"
+                        "prob_a? scores = pairwise(pairs) {classes = $classes}\n"
+                        "!prob_a? $pair? " BOTH_COLUMNS) &&
+           ml_give(k, &labels, transform);
 }
 
 const OpRow ml_rows_table[] = {
     { "ai.onnx.ml.LabelEncoder", OP_lookup, convert_label_encoder },
     { "ai.onnx.ml.CategoryMapper", OP_lookup, convert_category_mapper },
     { "ai.onnx.ml.OneHotEncoder", OP_NONE, convert_one_hot_encoder },
-    { "ai.onnx.ml.Scaler", OP_NONE, convert_scaler },
-    { "ai.onnx.ml.Normalizer", OP_NONE, convert_normalizer },
+    { "ai.onnx.ml.Scaler", OP_NONE, .names = "x @offset @scale -> y",
+      .text = "y = f32(x)\n"
+              "offset? y = y - offset\n"
+              "scale? y = y * scale" },
+    { "ai.onnx.ml.Normalizer", OP_NONE, convert_normalizer, .names = "x -> y",
+      .text = "x = f32(x)\n"
+              "by = $by(x, [-1])\n"
+              "y = x / where(by == 0, 1, by)" },
     { "ai.onnx.ml.Imputer", OP_NONE, convert_imputer },
-    { "ai.onnx.ml.Binarizer", OP_NONE, convert_binarizer },
+    { "ai.onnx.ml.Binarizer", OP_NONE, .names = "x -> y",
+      .text = "y = like(x > $threshold:0.0, x)" },
     { "ai.onnx.ml.FeatureVectorizer", OP_NONE, convert_feature_vectorizer },
     { "ai.onnx.ml.ArrayFeatureExtractor", OP_gather, convert_array_feature_extractor, "i1" },
     { "ai.onnx.ml.LinearRegressor", OP_NONE, convert_linear_regressor },

@@ -31,7 +31,7 @@ key_axis(Call *k)
 static const char *
 list_text(Call *k)
 {
-    Ctx *c = k->m->c;
+    Ctx *c = k->c;
     const Expr *n = type_named(k, "mask")->dim[0], *batch = type_named(k, "q")->dim[0];
 
     if (expr_eq(c, NULL, n, batch) == YES) /* key j of a sequence is visible below its length */
@@ -58,7 +58,7 @@ read_mask(Call *k)
     const Type *t = type_named(k, "mask");
 
     if (t->rank < 1 || t->rank > 4)
-        return call_refuse(k, "%s with a mask of type %s", k->proto->op_type, type_str(k->m->c, t));
+        return call_refuse(k, "%s with a mask of type %s", k->proto->op_type, type_str(k->c, t));
     if (t->rank == 1)
         return call_text(k,
                          "b = shape(q)[0]\n"
@@ -94,26 +94,26 @@ hides_nothing(Call *k)
 static bool
 scores_of_mask(Call *k, bool masked, bool causal)
 {
-    if (masked || causal) {
-        if (!call_text(k,
-                       "fresh = shape(k)[%u]\n"
-                       "all = fresh\n"
-                       "past_key? all = all + shape(past_key)[2]\n"
-                       "total = squeeze(all)",
-                       key_axis(k)))
-            return false;
-    }
-    return call_text(k, "added = absent") && (!masked || read_mask(k)) &&
-           (!masked || call_text(k, "added = where(seen, like(0, q), like(%a, q))",
-                                 get_float(k, "mask_filter_value", -10000))) &&
-           (!causal || call_text(k, "!added? added = like(0, q)\n"
-                                    "queries = shape(q)[1]\n"
-                                    "i = unsqueeze(iota(queries), [1])\n"
-                                    "j = range(0, total, 1)\n"
-                                    "seen = j <= i + (unsqueeze(total, [0]) - fresh)\n"
-                                    "seen = seen || i == queries - 1\n"
-                                    "added = where(seen, added, like(-inf, q))")) &&
-           call_text(k, "bias? added? added = added + bias\n"
+    call_number(k, "masked", masked);
+    call_number(k, "causal", causal);
+    call_number(k, "either", masked || causal);
+    call_number(k, "key_axis", key_axis(k));
+    return call_text(k, "$either? fresh = shape(k)[$key_axis]\n"
+                        "$either? all = fresh\n"
+                        "$either? past_key? all = all + shape(past_key)[2]\n"
+                        "$either? total = squeeze(all)\n"
+                        "added = absent") &&
+           (!masked || read_mask(k)) &&
+           call_text(k, "$masked? added = where(seen, like(0, q), "
+                        "like($mask_filter_value:-10000.0, q))\n"
+                        "$causal? !added? added = like(0, q)\n"
+                        "$causal? queries = shape(q)[1]\n"
+                        "$causal? i = unsqueeze(iota(queries), [1])\n"
+                        "$causal? j = range(0, total, 1)\n"
+                        "$causal? seen = j <= i + (unsqueeze(total, [0]) - fresh)\n"
+                        "$causal? seen = seen || i == queries - 1\n"
+                        "$causal? added = where(seen, added, like(-inf, q))\n"
+                        "bias? added? added = added + bias\n"
                         "!added? added = bias");
 }
 
@@ -122,31 +122,24 @@ scores_of_mask(Call *k, bool masked, bool causal)
 static bool
 attend(Call *k)
 {
-    const int64_t heads = get_int(k, "num_heads", 0);
     bool apart = key_axis(k) == 2, causal = get_int(k, "unidirectional", 0) != 0;
-    bool square = expr_eq(k->m->c, NULL, type_named(k, "q")->dim[1],
+    bool square = expr_eq(k->c, NULL, type_named(k, "q")->dim[1],
                           type_named(k, "k")->dim[key_axis(k)]) == YES;
-    double scale = get_float(k, "scale", 0);
-    Text attrs = { .arena = k->m->arena };
+    const char *parts[] = { causal && square ? "is_causal = 1" : "is_causal = 0",
+                            get_float(k, "scale", 0) != 0 ? ", scale = $scale" : "",
+                            apart ? "" : ", q_num_heads = $num_heads, kv_num_heads = $num_heads",
+                            k->nout > 3 ? ", qk_matmul_output_mode = 2" : "" };
 
-    text_printf(&attrs, "is_causal = %d", causal && square);
-    if (scale != 0)
-        text_printf(&attrs, ", scale = %a", scale);
-    if (!apart)
-        text_printf(&attrs, ", q_num_heads = %" PRId64 ", kv_num_heads = %" PRId64, heads, heads);
-    if (k->nout > 3)
-        text_add(&attrs, ", qk_matmul_output_mode = 2");
+    call_number(k, "apart", apart);
     return scores_of_mask(k, call_value(k, "mask") && !hides_nothing(k), causal && !square) &&
-           (!apart || call_text(k,
-                                "q = reshape(q, [0, 0, %" PRId64 ", -1])\n"
-                                "q = transpose(q) {perm = [0, 2, 1, 3]}",
-                                heads)) &&
            call_text(k,
+                     "$apart? q = reshape(q, [0, 0, $num_heads, -1])\n"
+                     "$apart? q = transpose(q) {perm = [0, 2, 1, 3]}\n"
                      "y, present_key, present_value%s = "
-                     "attention(q, k, v, added, past_key, past_value) {%s}",
-                     k->nout > 3 ? ", scores" : "", text_str(&attrs)) &&
-           (!apart || call_text(k, "y = transpose(y) {perm = [0, 2, 1, 3]}\n"
-                                   "y = reshape(y, [0, 0, -1])"));
+                     "attention(q, k, v, added, past_key, past_value) {%s%s%s%s}\n"
+                     "$apart? y = transpose(y) {perm = [0, 2, 1, 3]}\n"
+                     "$apart? y = reshape(y, [0, 0, -1])",
+                     k->nout > 3 ? ", scores" : "", parts[0], parts[1], parts[2], parts[3]);
 }
 
 /* q may contain k and v, or k may contain v: [b, s, n, parts, size]. */
@@ -175,23 +168,18 @@ add_row_bias(Call *k, uint32_t n)
         const Type *t = type_named(k, rows[i]);
         if (!expr_const(t->dim[t->rank - 1], &size))
             return call_refuse(k, "%s with a bias for sizes that are not known", k->proto->op_type);
-        if (!call_text(k, "%s = %s + slice(row_bias, [%" PRId64 "], [%" PRId64 "], [-1])", rows[i],
-                       rows[i], at, at + size))
-            return false;
+        call_text(k, "%s = %s + slice(row_bias, [%" PRId64 "], [%" PRId64 "], [-1])", rows[i],
+                  rows[i], at, at + size);
     }
-    return true;
+    return !k->failed;
 }
 
 bool
 convert_multi_head(Call *k)
 {
-    if (!call_names(k, "q ? k v row_bias mask bias past_key past_value length beams "
-                       "-> y present_key present_value scores"))
-        return false;
-    if (call_value(k, "length") || call_value(k, "beams"))
-        return call_refuse(k, "MultiHeadAttention whose past and present share memory; export it "
-                              "with a past that grows");
-    if (!part_rows(k))
+    if (!call_names(k, "q ? k v row_bias mask bias past_key past_value !length !beams "
+                       "-> y present_key present_value scores") ||
+        !part_rows(k))
         return false;
     const Type *q = type_named(k, "q"), *keys = type_named(k, "k"), *v = type_named(k, "v");
     if (!keys || !v || q->rank != 3 || keys->rank != v->rank ||
@@ -206,7 +194,7 @@ bool
 call_three_parts(Call *k, const Type *rows, const char *what, int64_t wide[3])
 {
     const Attr *sizes = call_attr(k, "qkv_hidden_sizes");
-    int64_t all = expr_or(rows->dim[rows->rank - 1], 0);
+    const int64_t all = expr_or(rows->dim[rows->rank - 1], 0);
 
     for (uint32_t i = 0; i < 3; i++)
         wide[i] = sizes && sizes->kind == ATTR_INTS && sizes->n == 3 ? sizes->ints[i] : all / 3;
@@ -215,11 +203,12 @@ call_three_parts(Call *k, const Type *rows, const char *what, int64_t wide[3])
         return call_wrong(
             k, "%s of %lld columns do not hold queries, keys and values of %lld, %lld and %lld",
             what, (long long)all, (long long)wide[0], (long long)wide[1], (long long)wide[2]);
-    return call_text(k,
-                     "q = slice(rows, [0], [%" PRId64 "], [-1])\n"
-                     "k = slice(rows, [%" PRId64 "], [%" PRId64 "], [-1])\n"
-                     "v = slice(rows, [%" PRId64 "], [%" PRId64 "], [-1])",
-                     wide[0], wide[0], 2 * wide[0], 2 * wide[0], all);
+    call_number(k, "queries", wide[0]);
+    call_number(k, "keys", 2 * wide[0]);
+    call_number(k, "columns", all);
+    return call_text(k, "q = slice(rows, [0], [$queries], [-1])\n"
+                        "k = slice(rows, [$queries], [$keys], [-1])\n"
+                        "v = slice(rows, [$keys], [$columns], [-1])");
 }
 
 /* rows[b, s, all]: adjacent queries, keys and values; past and present hold keys and values, [2, b,
@@ -227,18 +216,12 @@ call_three_parts(Call *k, const Type *rows, const char *what, int64_t wide[3])
 static bool
 attend_packed(Call *k)
 {
-    const int64_t heads = get_int(k, "num_heads", 0);
     const Type *rows = type_named(k, "rows");
     int64_t wide[3];
 
-    if (get_int(k, "do_rotary", 0) || get_int(k, "past_present_share_buffer", 0))
-        return call_refuse(k, "%s of ONNX Runtime that turns its rows, or whose cache is shared",
-                           k->proto->op_type);
-    if (rows->rank != 3 || !expr_const(rows->dim[2], NULL) || heads < 1)
-        return call_refuse(
-            k,
-            "%s of %s with %lld heads, where rows of known width and a number of heads are needed",
-            k->proto->op_type, type_str(k->m->c, rows), (long long)heads);
+    if (rows->rank != 3 || !expr_const(rows->dim[2], NULL))
+        return call_refuse(k, "%s of %s; rows [b, s, n] of known width are needed",
+                           k->proto->op_type, type_str(k->c, rows));
     if (!call_three_parts(k, rows, "weights", wide) ||
         !call_text(k, "past_key = absent\n"
                       "past_value = absent\n"
@@ -261,12 +244,8 @@ attend_packed(Call *k)
 bool
 convert_packed_attention(Call *k)
 {
-    if (!call_names(k, "x w ? row_bias mask past bias length -> y present"))
-        return false;
-    if (call_value(k, "length"))
-        return call_refuse(k, "Attention of ONNX Runtime whose past and present share memory; "
-                              "export it with a past that grows");
-    return call_text(k, "rows = matmul(x, w)\n"
+    return call_names(k, "x w ? row_bias mask past bias !length -> y present") &&
+           call_text(k, "rows = matmul(x, w)\n"
                         "row_bias? rows = rows + row_bias") &&
            attend_packed(k);
 }
@@ -274,13 +253,10 @@ convert_packed_attention(Call *k)
 bool
 convert_quantised_attention(Call *k)
 {
-    enum { X, W, BIAS, X_SCALE, W_SCALE, MASK, X_ZERO, W_ZERO };
-
-    if (!call_names(k, "x w row_bias x_scale w_scale ? mask x_zero w_zero past -> y present"))
-        return false;
-    const ScaledIntegers x = { call_in(k, X), call_in(k, X_SCALE), call_in(k, X_ZERO) },
-                         w = { call_in(k, W), call_in(k, W_SCALE), call_in(k, W_ZERO) };
-    call_name(k, "rows", scaled_product(k, x, w, call_in(k, BIAS)));
-    call_name(k, "bias", 0);
-    return call_value(k, "rows") && attend_packed(k);
+    return call_names(k, "x w row_bias x_scale w_scale ? mask x_zero w_zero past -> y present") &&
+           call_text(k, "rows = like(matmul_integer(x, w, x_zero, w_zero), x_scale)\n"
+                        "rows = rows * (x_scale * w_scale)\n"
+                        "rows = rows + row_bias\n"
+                        "bias = absent") &&
+           attend_packed(k);
 }

@@ -50,7 +50,9 @@ static const OpRow rows[] = {
     { "Softsign", OP_softsign, 0 },
     { "Shrink", OP_shrink, convert_shrink },
     { "PRelu", OP_prelu, convert_prelu },
-    { "Clip", OP_clip, convert_clip, "n12", "-min -max" },
+    { "Clip", OP_clip, 0, "n12", "-min -max", "x ? low high",
+      "$min? low = like($min, x)\n"
+      "$max? high = like($max, x)" },
     { "Add", OP_add, convert_pair, 0, "-axis -broadcast" },
     { "Sub", OP_sub, convert_pair, 0, "-axis -broadcast" },
     { "Mul", OP_mul, convert_pair, 0, "-axis -broadcast" },
@@ -102,7 +104,7 @@ static const OpRow rows[] = {
     { "Conv", OP_conv, 0 },
     { "ConvInteger", OP_conv_integer, 0 },
     { "ConvTranspose", OP_conv_transpose, 0 },
-    { "MaxPool", OP_max_pool, convert_max_pool, 0, "-storage_order" },
+    { "MaxPool", OP_max_pool, convert_max_pool_places, 0, "-storage_order" },
     { "AveragePool", OP_average_pool, 0 },
     { "LpPool", OP_lp_pool, 0 },
     { "GlobalAveragePool", OP_global_average_pool, 0 },
@@ -113,9 +115,9 @@ static const OpRow rows[] = {
     { "BatchNormalization", OP_batch_norm, convert_batch_norm, 0,
       "-training_mode -spatial -momentum -is_test" },
     { "InstanceNormalization", OP_instance_norm, 0 },
-    { "GroupNormalization", OP_group_norm, convert_group_norm, 0, "-stash_type" },
-    { "LayerNormalization", OP_layer_norm, convert_norm, 0, "-stash_type" },
-    { "RMSNormalization", OP_rms_norm, convert_rms_norm, 0, "-stash_type" },
+    { "GroupNormalization", OP_group_norm, convert_group_norm, 0, "-stash_type=1" },
+    { "LayerNormalization", OP_layer_norm, 0, 0, "-stash_type=1" },
+    { "RMSNormalization", OP_rms_norm, convert_rms_norm, 0, "-stash_type=1" },
     { "Det", OP_determinant, convert_det },
     { "LpNormalization", OP_lp_norm, 0 },
     { "LRN", OP_lrn, 0 },
@@ -245,10 +247,9 @@ is_as_described(Call *k, const OpRow *row, char what, uint32_t i)
 
     if (t && what == 'i' && !dtype_is_int(t->dtype))
         return call_wrong(k, "input %u of %s is %s, and has to be of integers; cast it to int64", i,
-                          row->onnx, type_str(k->m->c, t));
+                          row->onnx, type_str(k->c, t));
     if (t && what == 'n')
-        k->in.at[i] =
-            list_of(k, k->in.at[i], 1, arena_printf(k->m->arena, "input %u, one number", i));
+        k->in.at[i] = list_of(k, k->in.at[i], 1, arena_printf(k->arena, "input %u, one number", i));
     return !t || k->in.at[i];
 }
 
@@ -263,7 +264,8 @@ call_convert(Call *k, const OpRow *row)
 {
     if (!read_attributes(k) || !attributes_changed(k, row))
         return false;
-    if (row->convert && !row->convert(k))
+    if ((row->convert && !row->convert(k)) ||
+        (row->text && !(call_names(k, row->names) && call_run(k, row->text))))
         return false;
     call_finish(k);
     return k->done || attributes_are_known(k, row);

@@ -42,7 +42,7 @@ compute_as(Call *k, DType t, const uint32_t like[4])
     if (!call_outputs(k, k->op, k->attr.n, k->attr.at))
         return false;
     for (uint32_t i = 0; i < 4 && i < k->nout; i++) {
-        ValueId v = inside_outer(k, sym(k->m->c, text_of(k->proto->output[i])));
+        ValueId v = inside_outer(k, sym(k->c, k->proto->output[i]));
         if (v && !(v = call_cast(k, v, was[i])))
             return false;
         call_bind(k, i, v);
@@ -143,20 +143,6 @@ convert_cast_like(Call *k)
     return cast_text(k);
 }
 
-bool
-convert_clip(Call *k)
-{
-    const Attr *lo = call_attr(k, "min"), *hi = call_attr(k, "max");
-
-    if (!need_input(k, 0))
-        return false;
-    if (lo)
-        set_input(k, 1, scalar_const(k, "min", k->in.at[0], lo->f));
-    if (hi)
-        set_input(k, 2, scalar_const(k, "max", k->in.at[0], hi->f));
-    return true;
-}
-
 /* Roots and logarithms of sums of integers: computed in f64, and truncated to integers. */
 bool
 convert_axes_real(Call *k)
@@ -172,15 +158,14 @@ convert_axes_real(Call *k)
 static bool
 split_rounded_up(Call *k)
 {
-    Ctx *c = k->m->c;
     const Type *t = input_type(k, 0);
     int64_t n = k->nout, axis = get_int(k, "axis", 0);
     ValueId x = k->in.at[0];
-    Text parts = { .arena = k->m->arena };
+    Text parts = { .arena = k->arena };
 
     axis += axis < 0 ? t->rank : 0;
     if (axis < 0 || axis >= t->rank || n < 2 || n > 64 || expr_const(t->dim[axis], NULL) ||
-        expr_exact_div(c, t->dim[axis], expr_int(c, n)))
+        expr_exact_div(k->c, t->dim[axis], expr_int(k->c, n)))
         return true;
     for (int64_t i = 0; i < n; i++)
         text_printf(&parts, "%smin(up, max(0, size - up * %" PRId64 "))", i ? ", " : "", i);
@@ -201,16 +186,15 @@ convert_split(Call *k)
     return uneven && k->in.n == 1 && need_input(k, 0) ? split_rounded_up(k) : true;
 }
 
+/* Before opset 11 the value is an attribute. */
 bool
 convert_pad(Call *k)
 {
     const Attr *value = call_attr(k, "value");
 
-    if (!need_input(k, 0))
-        return false;
-    if (value && value->kind == ATTR_FLOAT && k->m->opset < 11 && value->f != 0)
-        set_input(k, 2, scalar_const(k, "value", k->in.at[0], value->f));
-    return true;
+    call_number(k, "filled",
+                value && value->kind == ATTR_FLOAT && k->m->opset < 11 && value->f != 0);
+    return call_names(k, "x ? pads value axes") && call_text(k, "$filled? value = like($value, x)");
 }
 
 /* Weighted sums of integers are computed in floats, and rounded to the nearest integer of the
@@ -222,14 +206,11 @@ resize_integers(Call *k)
 
     if (!dtype_is_int(t) || !strcmp(get_string(k, "mode", "nearest"), "nearest"))
         return true;
-    bool narrow = dtype_info[t].bytes < 4;
-    return call_names(k, "x ? roi scales sizes -> y") &&
-           call_text(k,
-                     "resized = resize(%s(x), roi, scales, sizes) {*}\n"
-                     "y = %s",
-                     narrow ? "f32" : "f64",
-                     narrow ? "quantize_linear(resized, like(1, resized), like(0, x))"
-                            : "like(round(resized), x)");
+    return call_says(k, "x ? roi scales sizes -> y",
+                     dtype_info[t].bytes < 4 ? "y = resize(f32(x), roi, scales, sizes) {*}\n"
+                                               "y = quantize_linear(y, like(1, y), like(0, x))"
+                                             : "y = resize(f64(x), roi, scales, sizes) {*}\n"
+                                               "y = like(round(y), x)");
 }
 
 bool
@@ -261,12 +242,12 @@ call_softmax(Call *k, ValueId x, int64_t opset)
     int64_t rank = value_type(k, x)->rank, axis = get_int(k, "axis", opset < 13 ? 1 : -1);
 
     axis = axis < 0 && opset < 13 ? axis + rank : axis;
-    if (opset >= 13 || axis == rank - 1 || axis < 0 || axis > rank)
-        return value_of_text(k, "x", &x, "self(x) {axis = %" PRId64 "}", axis);
+    call_number(k, "axis", axis);
     return value_of_text(k, "x", &x,
-                         "rows = self(flatten(x) {axis = %" PRId64 "}) {axis = -1}\n"
-                         "reshape(rows, shape(x))",
-                         axis);
+                         opset >= 13 || axis == rank - 1 || axis < 0 || axis > rank
+                             ? "self(x) {axis = $axis}"
+                             : "rows = self(flatten(x) {axis = $axis}) {axis = -1}\n"
+                               "reshape(rows, shape(x))");
 }
 
 bool
@@ -276,11 +257,11 @@ convert_softmax(Call *k)
            (need_input(k, 0) && finish(k, call_softmax(k, k->in.at[0], k->m->opset)));
 }
 
+/* Attributes that select an operator. */
 bool
 convert_gelu(Call *k)
 {
-    const char *how = get_string(k, "approximate", "none");
-    if (!strcmp(how, "tanh"))
+    if (!strcmp(get_string(k, "approximate", "none"), "tanh"))
         k->op = OP_gelu_tanh;
     return true;
 }
@@ -296,31 +277,14 @@ convert_mod(Call *k)
 bool
 convert_shift(Call *k)
 {
-    const char *way = get_string(k, "direction", "");
-    k->op = !strcmp(way, "LEFT") ? OP_shift_left : OP_shift_right;
-    if (strcmp(way, "LEFT") && strcmp(way, "RIGHT"))
-        return call_wrong(k, "BitShift needs direction LEFT or RIGHT, not \"%s\"", way);
-    return true;
-}
+    uint32_t right;
 
-/* Before opset 9 with spatial=0: scale, bias, mean and variance are per element of a sample, [c,
- * …]. */
-static bool
-batch_norm_of_places(Call *k)
-{
-    if (!need_inputs(k, 5))
+    if (!call_attr(k, "direction"))
+        return call_wrong(k, "BitShift needs the attribute \"direction\": LEFT or RIGHT");
+    if (!get_choice(k, "direction", "LEFT RIGHT", &right))
         return false;
-    const Type *x = input_type(k, 0);
-    for (uint32_t i = 1; i < 5; i++)
-        if (input_type(k, i)->rank + 1 != x->rank)
-            return call_wrong(k,
-                              "BatchNormalization of %s with spatial=0, and input %u is %s: it "
-                              "needs one number for each place "
-                              "of a sample, all dimensions but the first",
-                              type_str(k->m->c, x), i, type_str(k->m->c, input_type(k, i)));
-    return call_says(k, "x scale bias mean variance -> y",
-                     "y = (x - mean) * (scale / sqrt(variance + %a)) + bias",
-                     get_float(k, "epsilon", 1e-5));
+    k->op = right ? OP_shift_right : OP_shift_left;
+    return true;
 }
 
 bool
@@ -331,16 +295,19 @@ convert_batch_norm(Call *k)
     if (k->nout > 1)
         return call_refuse(k,
                            "BatchNormalization in training mode; export the model for inference");
-    if (!get_int(k, "spatial", 1))
-        return batch_norm_of_places(k);
-    return true;
-}
-
-bool
-convert_norm(Call *k)
-{
-    if (get_int(k, "stash_type", 1) != 1)
-        return call_refuse(k, "%s with stash_type other than float", k->proto->op_type);
+    /* before opset 9 with spatial=0: scale, bias, mean and variance are per element of a sample */
+    if (!get_int(k, "spatial", 1) && need_inputs(k, 5)) {
+        const Type *x = input_type(k, 0);
+        for (uint32_t i = 1; i < 5; i++)
+            if (input_type(k, i)->rank + 1 != x->rank)
+                return call_wrong(k,
+                                  "BatchNormalization of %s with spatial=0, and input %u is %s: it "
+                                  "needs one number for each place of a sample, all dimensions but "
+                                  "the first",
+                                  type_str(k->c, x), i, type_str(k->c, input_type(k, i)));
+        return call_says(k, "x scale bias mean variance -> y",
+                         "y = (x - mean) * (scale / sqrt(variance + $epsilon:1e-5)) + bias");
+    }
     return true;
 }
 
@@ -363,41 +330,25 @@ convert_det(Call *k)
 bool
 convert_rms_norm(Call *k)
 {
-    if (!need_inputs(k, 2) || !convert_norm(k))
+    if (!need_inputs(k, 2))
         return false;
     DType x = input_type(k, 0)->dtype, scale = input_type(k, 1)->dtype;
     return x == scale || !dtype_is_float(x) || !dtype_is_float(scale) ||
            compute_as(k, x == DT_F64 || scale == DT_F64 ? DT_F64 : DT_F32, (uint32_t[4]){ 1 });
 }
 
-/* v[g], one number for each group, repeated for each channel of x. */
-static ValueId
-of_channels(Call *k, ValueId x, ValueId v, int64_t groups)
-{
-    return value_of_text(k, "x v", VALUES(x, v),
-                         "n = shape(x)[1] / %" PRId64 "\n"
-                         "reshape(expand(unsqueeze(v, [1]), [%" PRId64 ", n]), [-1])",
-                         groups, groups);
-}
-
-/* Before opset 21 scale and bias are per group. */
+/* Before opset 21 scale and bias, [groups], are per group: repeats each for the channels of x. */
 bool
 convert_group_norm(Call *k)
 {
-    if (k->m->opset >= 21)
-        return convert_norm(k);
-    if (!need_inputs(k, 3))
-        return false;
-    int64_t groups = get_int(k, "num_groups", 0);
-    if (groups < 1 || input_type(k, 0)->rank < 2 || input_type(k, 1)->rank != 1 ||
-        input_type(k, 2)->rank != 1)
-        return call_wrong(k, "GroupNormalization of %s in %lld groups with a scale %s",
-                          type_str(k->m->c, input_type(k, 0)), (long long)groups,
-                          type_str(k->m->c, input_type(k, 1)));
-    for (uint32_t i = 1; i < 3; i++)
-        if (!(k->in.at[i] = of_channels(k, k->in.at[0], k->in.at[i], groups)))
-            return false;
-    return convert_norm(k);
+    return k->m->opset >= 21 ||
+           (call_names(k, "x[_, _, ...] scale[_] bias[_]") &&
+            call_text(k, "n = shape(x)[1] / $num_groups\n"
+                         "scale = expand(unsqueeze(scale, [1]), [$num_groups, n])\n"
+                         "scale = reshape(scale, [-1])\n"
+                         "n = shape(x)[1] / $num_groups\n"
+                         "bias = expand(unsqueeze(bias, [1]), [$num_groups, n])\n"
+                         "bias = reshape(bias, [-1])"));
 }
 
 bool
@@ -419,36 +370,28 @@ convert_dropout(Call *k)
     return finish(k, out[0]);
 }
 
-bool
-convert_max_pool(Call *k)
-{
-    if (k->nout > 1)
-        return convert_max_pool_places(k);
-    return true;
-}
-
 /* To floats of 8 bits, where values beyond the range become NaN: a quotient that is cast. For
  * integers saturate=0 has no effect. */
 static bool
 quantize_unsaturated(Call *k)
 {
     const Type *x = input_type(k, 0), *scale = input_type(k, 1), *zero = input_type(k, 2);
-    int64_t to = get_int(k, "output_dtype", 0), axis = get_int(k, "axis", 1), shape[TN_MAX_RANK];
-    DType t = zero ? zero->dtype : to == (int)to ? dtype_from_onnx((int)to) : DT_NONE;
+    int64_t axis = get_int(k, "axis", 1);
+    DType t = zero ? zero->dtype : DT_NONE;
 
-    if (!need_inputs(k, 2) || !dtype_is_float(t))
-        return x && scale;
+    if (!need_inputs(k, 2) || (!zero && !get_dtype(k, "output_dtype", DT_U8, &t)))
+        return false;
+    if (!dtype_is_float(t))
+        return true;
     axis += axis < 0 ? x->rank : 0;
     if (get_int(k, "block_size", 0) || scale->rank > 1 ||
         (scale->rank && (axis < 0 || axis >= x->rank)))
         return call_refuse(k, "QuantizeLinear in blocks without saturation");
-    for (uint32_t d = 0; d < x->rank; d++)
-        shape[d] = d == axis ? -1 : 1;
-    return call_says(
-        k, "x scale -> y", "y = cast(x / %s) {to = \"%s\", saturate = 0}",
-        scale->rank ? arena_printf(k->m->arena, "reshape(scale, %s)", ints_text(k, x->rank, shape))
-                    : "scale",
-        dtype_info[t].name);
+    call_fact(k, "type", dtype_info[t].name);
+    call_fact(k, "along", scale->rank ? along_text(k, (uint32_t)axis, x->rank) : "");
+    return call_says(k, "x scale -> y",
+                     "$along? scale = reshape(scale, $along)\n"
+                     "y = cast(x / scale) {to = \"$type\", saturate = 0}");
 }
 
 bool
@@ -492,11 +435,8 @@ convert_roi_align(Call *k)
 bool
 convert_dft(Call *k)
 {
-    int64_t axis = get_int(k, "axis", 1);
-
-    if (k->m->opset < 20)
-        set_input(k, 2, call_ints(k, "axis", 1, &axis));
-    return true;
+    return k->m->opset >= 20 ||
+           (call_names(k, "x ? length axis") && call_text(k, "axis = [$axis:1]"));
 }
 
 /* If one of queries, keys and values is f64, all are converted; each result has the type of its

@@ -20,15 +20,12 @@
 static bool
 attend_rows(Call *k)
 {
-    const int64_t heads = get_int(k, "num_heads", 0);
-    const double scale = get_float(k, "scale", 0);
     const Type *bias = value_type(k, call_value(k, "bias"));
 
-    if (heads < 1)
-        return call_refuse(k, "%s of %lld heads", k->proto->op_type, (long long)heads);
     if (bias && bias->rank != 4)
         return call_refuse(k, "%s with a bias of type %s for its scores", k->proto->op_type,
-                           type_str(k->m->c, bias));
+                           type_str(k->c, bias));
+    call_fact(k, "batch", bias && expr_is(bias->dim[0], 1) ? "none" : "sequence");
     return call_text(k,
                      "sums = i64(sums)\n"
                      "t = iota(shape(q)[0])\n"
@@ -37,26 +34,20 @@ attend_rows(Call *k)
                      "sequence = reduce_sum(i64(passed), [1]) {keepdims = 0}\n"
                      "position = t - gather(sums, sequence)\n"
                      "narrow = i32(sequence)\n"
-                     "mask = unsqueeze(narrow, [1]) == unsqueeze(narrow, [0])",
-                     INT64_MAX) &&
-           (!bias ||
-            call_text(k,
-                      "none = position * 0\n"
-                      "zero = unsqueeze(none, [0])\n"
-                      "batch = unsqueeze(unsqueeze(%s, [1]) + zero, [2])\n"
-                      "query = unsqueeze(unsqueeze(position, [1]) + zero, [2])\n"
-                      "key = unsqueeze(unsqueeze(none, [1]) + unsqueeze(position, [0]), [2])\n"
-                      "at = concat(batch, query, key) {axis = 2}\n"
-                      "bias = gather_nd(transpose(bias) {perm = [0, 2, 3, 1]}, at)\n"
-                      "bias = transpose(bias) {perm = [2, 0, 1]}\n"
-                      "mask = unsqueeze(where(mask, bias, like(-inf, bias)), [0])",
-                      expr_is(bias->dim[0], 1) ? "none" : "sequence")) &&
-           call_text(k,
+                     "mask = unsqueeze(narrow, [1]) == unsqueeze(narrow, [0])\n"
+                     "bias? none = position * 0\n"
+                     "bias? zero = unsqueeze(none, [0])\n"
+                     "bias? batch = unsqueeze(unsqueeze($batch, [1]) + zero, [2])\n"
+                     "bias? query = unsqueeze(unsqueeze(position, [1]) + zero, [2])\n"
+                     "bias? key = unsqueeze(none, [1]) + unsqueeze(position, [0])\n"
+                     "bias? at = concat(batch, query, unsqueeze(key, [2])) {axis = 2}\n"
+                     "bias? bias = gather_nd(transpose(bias) {perm = [0, 2, 3, 1]}, at)\n"
+                     "bias? bias = transpose(bias) {perm = [2, 0, 1]}\n"
+                     "bias? mask = unsqueeze(where(mask, bias, like(-inf, bias)), [0])\n"
                      "y = attention(unsqueeze(q, [0]), unsqueeze(k, [0]), unsqueeze(v, [0]), mask) "
-                     "{q_num_heads = %" PRId64 ", kv_num_heads = %" PRId64 "%s}\n"
+                     "{q_num_heads = $num_heads, kv_num_heads = $num_heads%s}\n"
                      "y = squeeze(y, [0])",
-                     heads, heads,
-                     scale != 0 ? arena_printf(k->m->arena, ", scale = %a", scale) : "");
+                     INT64_MAX, get_float(k, "scale", 0) != 0 ? ", scale = $scale" : "");
 }
 
 static bool
@@ -64,13 +55,13 @@ convert_packed_rows(Call *k)
 {
     int64_t wide[3];
 
-    if (!call_names(k, "x w row_bias offsets sums ? bias -> y") ||
+    if (!call_names(k, "x w[_, #columns] row_bias offsets sums ? bias -> y") ||
         !call_text(k, "rows = matmul(x, w) + row_bias"))
         return false;
     const Type *rows = value_type(k, call_value(k, "rows"));
-    if (rows->rank != 2 || !expr_const(rows->dim[1], NULL))
+    if (rows->rank != 2)
         return call_refuse(k, "%s of %s, where rows of known width are needed", k->proto->op_type,
-                           type_str(k->m->c, rows));
+                           type_str(k->c, rows));
     return call_three_parts(k, rows, "rows", wide) && attend_rows(k);
 }
 
@@ -104,51 +95,36 @@ convert_packed_heads(Call *k)
 static bool
 convert_remove_padding(Call *k)
 {
-    if (!call_names(k, "x lengths -> rows offsets sums longest"))
+    if (!call_names(k, "x[b, s, n] lengths -> rows offsets sums longest"))
         return false;
-    if (input_type(k, 0)->rank != 3)
-        return call_refuse(k, "RemovePadding of %s, where batches of rows are needed",
-                           type_str(k->m->c, input_type(k, 0)));
-    if (!call_text(k, "lengths = i64(lengths)\n"
-                      "b = shape(x)[0]\n"
-                      "s = shape(x)[1]\n"
-                      "there = unsqueeze(iota(s), [0]) < unsqueeze(lengths, [1])\n"
-                      "there = reshape(there, [-1])"))
-        return false;
+    call_text(k, "lengths = i64(lengths)\n"
+                 "b = shape(x)[0]\n"
+                 "s = shape(x)[1]\n"
+                 "there = unsqueeze(iota(s), [0]) < unsqueeze(lengths, [1])\n"
+                 "there = reshape(there, [-1])");
     call_name(k, "kept", call_positions(k, call_value(k, "there")));
-    if (!call_value(k, "kept") || !call_text(k, "padding = !there"))
-        return false;
+    call_text(k, "padding = !there");
     call_name(k, "gone", call_positions(k, call_value(k, "padding")));
-    return call_value(k, "gone") &&
-           call_text(k, "rows = gather(reshape(x, [b * s, -1]), kept)\n"
+    return call_text(k, "rows = gather(reshape(x, [b * s, -1]), kept)\n"
                         "offsets = i32(reshape([kept, gone], [b, s]))\n"
                         "sums = i32([0, cum_sum(lengths, 0)])\n"
                         "longest = i32(reduce_max(lengths, [0]) {keepdims = 1})");
 }
 
-/* rows[t, n] offsets[b, s]: row i goes to the index that offset i gives, padding is 0. */
-static bool
-convert_restore_padding(Call *k)
-{
-    if (!call_names(k, "rows offsets -> y"))
-        return false;
-    if (input_type(k, 0)->rank != 2 || input_type(k, 1)->rank != 2)
-        return call_refuse(k, "RestorePadding of %s, where rows and a grid of offsets are needed",
-                           type_str(k->m->c, input_type(k, 0)));
-    return call_text(k, "offsets = i64(offsets)\n"
-                        "list = reshape(offsets, [-1])\n"
-                        "n = shape(rows)[0]\n"
-                        "width = shape(rows)[1]\n"
-                        "at = slice(list, [0], n)\n"
-                        "room = expand(like(0, rows), [shape(list), width])\n"
-                        "y = scatter_nd(room, unsqueeze(at, [1]), rows)\n"
-                        "y = reshape(y, [shape(offsets), width])");
-}
-
 const OpRow packed_rows[] = {
-    { "com.microsoft.PackedAttention", OP_NONE, convert_packed_rows, "i34" },
-    { "com.microsoft.PackedMultiHeadAttention", OP_NONE, convert_packed_heads, "i45" },
+    { "com.microsoft.PackedAttention", OP_NONE, convert_packed_rows, "i34", "+num_heads" },
+    { "com.microsoft.PackedMultiHeadAttention", OP_NONE, convert_packed_heads, "i45",
+      "+num_heads" },
     { "com.microsoft.RemovePadding", OP_NONE, convert_remove_padding, "i1" },
-    { "com.microsoft.RestorePadding", OP_NONE, convert_restore_padding, "i1" },
+    /* row i goes to the index that offset i gives, padding is 0 */
+    { "com.microsoft.RestorePadding", OP_NONE, 0, "i1", .names = "rows[t, n] offsets[b, s] -> y",
+      .text = "offsets = i64(offsets)\n"
+              "list = reshape(offsets, [-1])\n"
+              "n = shape(rows)[0]\n"
+              "width = shape(rows)[1]\n"
+              "at = slice(list, [0], n)\n"
+              "room = expand(like(0, rows), [shape(list), width])\n"
+              "y = scatter_nd(room, unsqueeze(at, [1]), rows)\n"
+              "y = reshape(y, [shape(offsets), width])" },
     { 0 },
 };

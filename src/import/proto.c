@@ -18,8 +18,8 @@
 
 /* clang-format off */
 #define ROW(T, number, kind, rule, name, mark, message) \
-    { number, PROTO_##kind, PROTO_##rule, offsetof(Onnx__##T, name), mark, message },
-#define MARK(T, name)                     offsetof(Onnx__##T, name)
+    { number, PROTO_##kind, PROTO_##rule, offsetof(Onnx##T, name), mark, message },
+#define MARK(T, name)                     offsetof(Onnx##T, name)
 #define MESSAGE(T)                        static const ProtoField fields_##T[] = {
 #define ONE(T, number, kind, name)        ROW(T, number, kind, ONE, name, MARK(T, has_##name), NULL)
 #define SUB(T, number, type, name)        ROW(T, number, MESSAGE, ONE, name, 0, &proto_##type)
@@ -35,7 +35,7 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define MESSAGE(T)                                                                                 \
     _Static_assert(COUNT(fields_##T) <= PROTO_MOST_FIELDS, "PROTO_MOST_FIELDS");                   \
-    const ProtoMessage proto_##T = { #T, sizeof(Onnx__##T), COUNT(fields_##T), fields_##T };
+    const ProtoMessage proto_##T = { #T "Proto", sizeof(Onnx##T), COUNT(fields_##T), fields_##T };
 #include "import/onnx.def"
 /* clang-format on */
 
@@ -232,7 +232,7 @@ take(ProtoReader *r, size_t bytes)
 }
 
 static void
-set_pointer(void *to, void *p)
+set_pointer(void *to, const void *p)
 {
     memcpy(to, &p, sizeof p);
 }
@@ -274,6 +274,23 @@ store(ProtoReader *r, ProtoKind kind, const WireField *item, size_t *at, void *t
     }
 }
 
+static void
+empty_texts(const ProtoMessage *type, void *to)
+{
+    for (uint32_t i = 0; i < type->nfield; i++)
+        if (type->field[i].kind == PROTO_TEXT && type->field[i].rule == PROTO_ONE)
+            set_pointer((char *)to + type->field[i].at, "");
+}
+
+void *
+proto_new(Arena *a, const ProtoMessage *type)
+{
+    void *to = arena_alloc(a, type->bytes);
+
+    empty_texts(type, to);
+    return to;
+}
+
 /* Queues the message in an item for the next level. known: its number if it is queued already,
  * counted from 1; 0: not yet; NULL: the field is repeated. to: the pointer to it; NULL: nested too
  * deep. */
@@ -290,7 +307,7 @@ queue(ProtoReader *r, const ProtoMessage *type, const WireField *item, uint32_t 
         l->range.at[w->last].next = l->range.n;
         w->last = l->range.n;
     } else {
-        void *inside = to ? arena_alloc(r->a, type->bytes) : NULL;
+        void *inside = to ? proto_new(r->a, type) : NULL;
         if (to)
             set_pointer(to, inside);
         VEC_PUSH(r->scratch, &l->work, ((MessageWork){ l->range.n, l->range.n, type, inside }));
@@ -371,6 +388,7 @@ read_levels(ProtoReader *r, const ProtoMessage *type, void *to)
 
     queue(r, type, &(WireField){ .bytes = r->from->bytes.bytes }, NULL, NULL);
     r->level[0].work.at[0].to = to;
+    empty_texts(type, to);
     while (r->level[r->depth % 2].work.n) {
         MessageLevel *l = &r->level[r->depth++ % 2];
         for (uint32_t i = 0; i < l->work.n; i++) {

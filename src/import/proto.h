@@ -1,7 +1,7 @@
 /* proto: ONNX's messages as C structs, and the parser of their file format.
  *
- * onnx.def defines both the structs and the tables of fields. A field that a file lacks is 0 or
- * NULL; zeroed memory is an empty message.
+ * onnx.def defines both the structs and the tables of fields. A field that a file lacks is 0, NULL
+ * or an empty text.
  */
 #ifndef TENON_IMPORT_PROTO_H
 #define TENON_IMPORT_PROTO_H
@@ -18,7 +18,7 @@ typedef struct {
 typedef struct ProtoMessage ProtoMessage;
 
 #define MESSAGE(T)                                                                                 \
-    typedef struct Onnx__##T Onnx__##T;                                                            \
+    typedef struct Onnx##T Onnx##T;                                                                \
     extern const ProtoMessage proto_##T;
 #include "import/onnx.def"
 
@@ -31,39 +31,31 @@ typedef struct ProtoMessage ProtoMessage;
 #define PROTO_C_F64 double
 
 /* clang-format off */
-#define MESSAGE(T)                          struct Onnx__##T {
+#define MESSAGE(T)                          struct Onnx##T {
 #define ONE(T, number, kind, name)          bool has_##name; PROTO_C_##kind name;
-#define SUB(T, number, type, name)          Onnx__##type *name;
+#define SUB(T, number, type, name)          Onnx##type *name;
 #define MANY(T, number, kind, name)         size_t n_##name; PROTO_C_##kind *name;
-#define SUBS(T, number, type, name)         size_t n_##name; Onnx__##type **name;
+#define SUBS(T, number, type, name)         size_t n_##name; Onnx##type **name;
 #define CASES(T)                            uint32_t value_case;
 #define EITHER(T, number, kind, name)       PROTO_C_##kind name;
-#define SUB_EITHER(T, number, type, name)   Onnx__##type *name;
+#define SUB_EITHER(T, number, type, name)   Onnx##type *name;
 #define END(T)                              };
 #include "import/onnx.def"
 /* clang-format on */
 
-/* AttributeProto.type */
+/* type of an OnnxAttribute */
+enum { ONNX_FLOAT = 1, ONNX_INT = 2, ONNX_GRAPH = 5, ONNX_INTS = 7 };
+enum { ONNX_EXTERNAL = 1 };
+/* value_case of an OnnxType */
 enum {
-    ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT = 1,
-    ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT = 2,
-    ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH = 5,
-    ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS = 7
+    ONNX_TENSOR_TYPE = 1,
+    ONNX_SEQUENCE_TYPE = 4,
+    ONNX_MAP_TYPE = 5,
+    ONNX_SPARSE_TENSOR_TYPE = 8,
+    ONNX_OPTIONAL_TYPE = 9
 };
-enum { ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL = 1 };
-/* TypeProto.value_case */
-enum {
-    ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE = 1,
-    ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE = 4,
-    ONNX__TYPE_PROTO__VALUE_MAP_TYPE = 5,
-    ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE = 8,
-    ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE = 9
-};
-/* TensorShapeProto.Dimension.value_case */
-enum {
-    ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE = 1,
-    ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM = 2
-};
+/* value_case of an OnnxDimension */
+enum { ONNX_DIM_VALUE = 1, ONNX_DIM_PARAM = 2 };
 
 /* ---- tables of fields ------------------------------------------------------------------------ */
 
@@ -106,6 +98,9 @@ typedef struct {
     Bytes bytes;
     bool mapped; /* from a file: its pages are released after reading */
 } ProtoSource;
+/* An empty message. */
+void *proto_new(Arena *a, const ProtoMessage *type);
+#define ONNX_NEW(a, T) ((Onnx##T *)proto_new(a, &proto_##T))
 /* Parses a message into the zeroed struct `to`. Contents are copied into the arena.
  *
  * Errors a length beyond the file or the message around it, a field of another type, messages

@@ -10,25 +10,20 @@
 /* ---- operators ------------------------------------------------------------------------------- */
 
 /* Integer contractions; bias: integers on the scale of the sums, or 0. */
-static ValueId
-matmul_sums(Call *k, ValueId a, ValueId b, ValueId a_zero, ValueId b_zero, ValueId bias)
-{
-    return value_of_text(k, "a b a_zero b_zero bias", VALUES(a, b, a_zero, b_zero, bias),
-                         "sums = matmul_integer(a, b, a_zero, b_zero)\n"
-                         "bias? sums = sums + bias");
-}
-
+/* The sums of a convolution with these attributes, with a bias on their scale if there is one. */
 static ValueId
 conv_sums(Call *k, Attrs attrs, ValueId x, ValueId w, ValueId x_zero, ValueId w_zero, ValueId bias)
 {
-    const ValueId v[] = { x, w, x_zero, w_zero };
-    ValueId sums = x ? call_some(k, OP_conv_integer, attrs.n, attrs.at, 4, v) : 0;
-    static const int64_t behind[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    static const int64_t behind[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
+    const uint32_t rank = x ? value_type(k, x)->rank : 2;
+    Call with = *k;
 
-    return sums && bias
-               ? value_of_text(k, "sums bias", VALUES(sums, bias), "sums + unsqueeze(bias, %s)",
-                               ints_text(k, value_type(k, sums)->rank - 2u, behind))
-               : sums;
+    with.attr.at = (Attr *)attrs.at;
+    with.attr.n = attrs.n;
+    return value_of_text(&with, "x w x_zero w_zero bias", VALUES(x, w, x_zero, w_zero, bias),
+                         "sums = conv_integer(x, w, x_zero, w_zero) {*}\n"
+                         "bias? sums = sums + unsqueeze(bias, %s)",
+                         ints_text(k, rank < 2 ? 0 : rank - 2, behind));
 }
 
 static ValueId
@@ -55,29 +50,29 @@ convert_qlinear_matmul(Call *k)
                   "y = requantize_linear(y, a_scale, b_scale, y_scale, y_zero) {axis = -1}");
 }
 
-/* Are the node's channels its last dimension? Its attribute is dropped, since other operators do
- * not know it. */
-static bool
-channels_last(Call *k)
+/* Input i; if the node's channels are its last dimension, they become the second. */
+static ValueId
+channels_second(Call *k, ValueId x)
 {
-    bool last = get_int(k, "channels_last", 0) != 0;
+    return get_int(k, "channels_last", 0) ? call_moved(k, x, -1, 1) : x;
+}
 
-    call_drop(k, "channels_last");
-    return last;
+/* The result with the node's order of dimensions. */
+static bool
+finish_channels(Call *k, ValueId y)
+{
+    return finish(k, get_int(k, "channels_last", 0) ? call_moved(k, y, 1, -1) : y);
 }
 
 static bool
 convert_qlinear_conv(Call *k)
 {
-    bool last = channels_last(k);
-
     if (!need_inputs(k, 7))
         return false;
-    ValueId x = last ? call_channels(k, call_in(k, 0), 1) : call_in(k, 0);
-    ValueId sums = conv_sums(k, (Attrs){ k->attr.at, k->attr.n }, x, call_in(k, 3), call_in(k, 2),
-                             call_in(k, 5), call_in(k, 8));
-    ValueId y = requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 6), call_in(k, 7), 1);
-    return finish(k, last ? call_channels(k, y, -1) : y);
+    ValueId sums = conv_sums(k, (Attrs){ k->attr.at, k->attr.n }, channels_second(k, call_in(k, 0)),
+                             call_in(k, 3), call_in(k, 2), call_in(k, 5), call_in(k, 8));
+    return finish_channels(
+        k, requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 6), call_in(k, 7), 1));
 }
 
 /* Without a scale of its own the result is float. alpha scales the bias too. */
@@ -87,59 +82,29 @@ convert_qgemm(Call *k)
     if (!call_names(k, "a a_scale a_zero b b_scale ? b_zero c y_scale y_zero -> y"))
         return false;
     if (get_int(k, "transA", 0))
-        call_name(k, "a", call_matrix_transposed(k, call_in(k, 0)));
+        call_name(k, "a", call_moved(k, call_in(k, 0), -1, -2));
     if (get_int(k, "transB", 0))
-        call_name(k, "b", call_matrix_transposed(k, call_in(k, 3)));
+        call_name(k, "b", call_moved(k, call_in(k, 3), -1, -2));
     return call_text(k,
                      "a_scale = a_scale%s\n"
                      "sums = matmul_integer(a, b, a_zero, b_zero)\n"
                      "c? sums = sums + c\n"
-                     "%s",
-                     times_text(k, get_float(k, "alpha", 1)),
-                     call_in(k, 7)
-                         ? "y = requantize_linear(sums, a_scale, b_scale, y_scale, y_zero) "
-                           "{axis = -1}"
-                         : "y = f32(sums) * (a_scale * b_scale)");
-}
-
-/* Both on the result's scale, as in ONNX Runtime: then a sum that is exact there is rounded
- * equally. */
-static bool
-convert_qlinear_pair(Call *k)
-{
-    return call_says(k, "a a_scale a_zero b b_scale b_zero y_scale ? y_zero -> y",
-                     "ratio = a_scale / y_scale\n"
-                     "a = dequantize_linear(a, ratio, a_zero)\n"
-                     "b = dequantize_linear(b, %s, b_zero)\n"
-                     "y = quantize_linear(self(a, b), like(1, ratio), y_zero)",
-                     k->op == OP_add ? "b_scale / y_scale" : "b_scale");
+                     "y_scale? y = requantize_linear(sums, a_scale, b_scale, y_scale, y_zero) "
+                     "{axis = -1}\n"
+                     "!y_scale? y = f32(sums) * (a_scale * b_scale)",
+                     times_text(k, get_float(k, "alpha", 1)));
 }
 
 /* The operator's attributes are the node's. */
 static bool
 convert_qlinear_one(Call *k)
 {
-    bool last = channels_last(k);
-
     if (!call_names(k, "x x_scale x_zero y_scale ? y_zero -> y") ||
         !call_text(k, "x = dequantize_linear(x, x_scale, x_zero)"))
         return false;
-    if (last)
-        call_name(k, "x", call_channels(k, call_value(k, "x"), 1));
-    if (!call_text(k, "y = quantize_linear(self(x) {*}, y_scale, y_zero)"))
-        return false;
-    if (last)
-        call_name(k, "y", call_channels(k, call_value(k, "y"), -1));
-    return call_value(k, "y");
-}
-
-static bool
-convert_qlinear_where(Call *k)
-{
-    return call_says(k, "condition a a_scale a_zero b b_scale b_zero y_scale ? y_zero -> y",
-                     "a = dequantize_linear(a, a_scale, a_zero)\n"
-                     "b = dequantize_linear(b, b_scale, b_zero)\n"
-                     "y = quantize_linear(where(condition, a, b), y_scale, y_zero)");
+    call_name(k, "x", channels_second(k, call_value(k, "x")));
+    return call_text(k, "y = quantize_linear(self(x) {*}, y_scale, y_zero)") &&
+           finish_channels(k, call_value(k, "y"));
 }
 
 /* Its `opset` selects the Softmax: before 13 over all axes from `axis` on, 1 by default. */
@@ -158,7 +123,7 @@ static bool
 convert_qlinear_concat(Call *k)
 {
     uint32_t n = k->in.n >= 2 ? (k->in.n - 2) / 3 : 0;
-    Text parts = { .arena = k->m->arena };
+    Text parts = { .arena = k->arena };
 
     if (n < 1 || n > 64 || k->in.n != 2 + 3 * n)
         return call_refuse(k, "QLinearConcat of %u inputs", k->in.n);
@@ -175,39 +140,11 @@ convert_qlinear_concat(Call *k)
     return call_text(k, "y = quantize_linear(self(%s) {*}, y_scale, y_zero)", text_str(&parts));
 }
 
-ValueId
-scaled_product(Call *k, ScaledIntegers a, ScaledIntegers b, ValueId bias)
-{
-    return value_of_text(k, "a a_scale a_zero b b_scale b_zero bias",
-                         VALUES(a.x, a.scale, a.zero, b.x, b.scale, b.zero, bias),
-                         "y = like(matmul_integer(a, b, a_zero, b_zero), a_scale)\n"
-                         "y = y * (a_scale * b_scale)\n"
-                         "bias? y = y + bias");
-}
-
-/* a b a_scale b_scale a_zero? b_zero? bias? */
-static bool
-convert_matmul_integer_to_float(Call *k)
-{
-    if (!need_inputs(k, 4))
-        return false;
-    const ScaledIntegers a = { call_in(k, 0), call_in(k, 2), call_in(k, 4) },
-                         b = { call_in(k, 1), call_in(k, 3), call_in(k, 5) };
-    return finish(k, scaled_product(k, a, b, call_in(k, 6)));
-}
-
-/* a b b_scale b_zero? bias?: a is quantised at run time. */
-static bool
-convert_dynamic_quantize_matmul(Call *k)
-{
-    const ScaledIntegers b = { call_in(k, 1), call_in(k, 2), call_in(k, 3) };
-
-    if (!need_inputs(k, 3) || !call_names(k, "x ?") ||
-        !call_text(k, "q, scale, zero = dynamic_quantize_linear(x)"))
-        return false;
-    const ScaledIntegers a = { call_value(k, "q"), call_value(k, "scale"), call_value(k, "zero") };
-    return finish(k, scaled_product(k, a, b, call_in(k, 4)));
-}
+/* A product of integers in floats. */
+#define SCALED_PRODUCT                                                                             \
+    "y = like(matmul_integer(a, b, a_zero, b_zero), a_scale)\n"                                    \
+    "y = y * (a_scale * b_scale)\n"                                                                \
+    "bias? y = y + bias"
 
 /* ---- Quantize(product(Dequantize(x), Dequantize(w))): the product in integers ----------------
  *
@@ -278,7 +215,7 @@ static const uint8_t *
 words_of(Call *k, ValueId v, DType t, int64_t *n)
 {
     const Value *value = &k->m->g->value.at[v];
-    return value->data && value->type->dtype == t && expr_const(type_count(k->m->c, value->type), n)
+    return value->data && value->type->dtype == t && expr_const(type_count(k->c, value->type), n)
                ? value->data
                : NULL;
 }
@@ -379,8 +316,11 @@ product_sums(Call *k, const Product *p)
 
     if (n->op == OP_conv)
         return conv_sums(k, n->attrs, p->x.x, p->w.x, p->x.zero, p->w.zero, p->bias);
-    ValueId w = attr_int(n->attrs, "transB", 0) ? call_matrix_transposed(k, p->w.x) : p->w.x;
-    return matmul_sums(k, p->x.x, w, p->x.zero, p->w.zero, p->bias);
+    ValueId w = attr_int(n->attrs, "transB", 0) ? call_moved(k, p->w.x, -1, -2) : p->w.x;
+    return value_of_text(k, "a b a_zero b_zero bias",
+                         VALUES(p->x.x, w, p->x.zero, p->w.zero, p->bias),
+                         "sums = matmul_integer(a, b, a_zero, b_zero)\n"
+                         "bias? sums = sums + bias");
 }
 
 bool
@@ -426,15 +366,18 @@ unpack(Call *k, const char *name, int64_t n)
 
     if (!t->rank || t->rank >= TN_MAX_RANK || !expr_const(t->dim[t->rank - 1], &bytes) ||
         n > 2 * bytes)
-        return call_refuse(k, "%s of %s", k->proto->op_type, type_str(k->m->c, t));
+        return call_refuse(k, "%s of %s", k->proto->op_type, type_str(k->c, t));
     to[t->rank - 1] = 2 * bytes;
-    return call_text(k,
-                     "low = unsqueeze(bitwise_and(%s, 15), [%u])\n"
-                     "high = unsqueeze(shift_right(%s, 4), [%u])\n"
-                     "%s = reshape(concat(low, high) {axis = %u}, %s)",
-                     name, t->rank, name, t->rank, name, t->rank, ints_text(k, t->rank, to)) &&
-           (n == 2 * bytes ||
-            call_text(k, "%s = slice(%s, [0], [%" PRId64 "], [%u])", name, name, n, t->rank - 1u));
+    call_fact(k, "name", name);
+    call_fact(k, "to", ints_text(k, t->rank, to));
+    call_number(k, "last", t->rank - 1);
+    call_number(k, "rank", t->rank);
+    call_number(k, "n", n);
+    call_number(k, "cut", n < 2 * bytes);
+    return call_text(k, "low = unsqueeze(bitwise_and($name, 15), [$rank])\n"
+                        "high = unsqueeze(shift_right($name, 4), [$rank])\n"
+                        "$name = reshape(concat(low, high) {axis = $rank}, $to)\n"
+                        "$cut? $name = slice($name, [0], [$n], [$last])");
 }
 
 /* Rows of a table quantised in blocks. It dequantises the gathered rows, not the table. u8 without
@@ -457,39 +400,55 @@ convert_gather_quantised(Call *k)
     if (!fits || !expr_const(x->dim[axis], &n) || !expr_const(scale->dim[axis], &blocks) ||
         n > INT64_MAX / 2)
         return call_refuse(k, "GatherBlockQuantized of %s in blocks of %lld with scales %s",
-                           type_str(k->m->c, x), (long long)block, type_str(k->m->c, scale));
-    if (!call_text(k,
-                   "x = gather(x, at) {axis = %" PRId64 "}\n"
-                   "scale = gather(scale, at) {axis = %" PRId64 "}\n"
-                   "zero? zero = gather(zero, at) {axis = %" PRId64 "}",
-                   along, along, along) ||
-        (packed && !unpack(k, "x", 2 * n)) ||
-        (packed && call_value(k, "zero") && !unpack(k, "zero", blocks)) ||
-        (bytes && !call_text(k, "!zero? x = i8(i16(x) - %d)", 1 << (bits - 1))))
-        return false;
-    axis += along < axis ? (int64_t)input_type(k, 1)->rank - 1 : 0;
-    return call_text(k,
-                     "y = dequantize_linear(x, scale, zero) "
-                     "{axis = %" PRId64 ", block_size = %" PRId64 "}",
-                     axis, block);
+                           type_str(k->c, x), (long long)block, type_str(k->c, scale));
+    call_number(k, "along", along);
+    call_number(k, "block", block);
+    call_number(k, "axis", axis + (along < axis ? (int64_t)input_type(k, 1)->rank - 1 : 0));
+    call_number(k, "half", bytes ? 1 << (bits - 1) : 0);
+    return call_text(k, "x = gather(x, at) {axis = $along}\n"
+                        "scale = gather(scale, at) {axis = $along}\n"
+                        "zero? zero = gather(zero, at) {axis = $along}") &&
+           (!packed ||
+            (unpack(k, "x", 2 * n) && (!call_value(k, "zero") || unpack(k, "zero", blocks)))) &&
+           call_text(k,
+                     "$half? !zero? x = i8(i16(x) - $half)\n"
+                     "y = dequantize_linear(x, scale, zero) {axis = $axis, block_size = $block}");
 }
+
+#define QLINEAR_PAIR "a a_scale a_zero b b_scale b_zero y_scale ? y_zero -> y"
 
 const OpRow quantised_rows[] = {
     { "QLinearMatMul", OP_NONE, convert_qlinear_matmul },
     { "QLinearConv", OP_NONE, convert_qlinear_conv, "i8" },
     { "com.microsoft.QGemm", OP_NONE, convert_qgemm, "i6" },
-    { "com.microsoft.QLinearAdd", OP_add, convert_qlinear_pair },
-    { "com.microsoft.QLinearMul", OP_mul, convert_qlinear_pair },
-    { "com.microsoft.QLinearConv", OP_NONE, convert_qlinear_conv, "i8" },
-    { "com.microsoft.QLinearWhere", OP_where, convert_qlinear_where },
+    /* on the result's scale, as in ONNX Runtime: a sum that is exact there is rounded equally */
+    { "com.microsoft.QLinearAdd", OP_add, .names = QLINEAR_PAIR,
+      .text = "ratio = a_scale / y_scale\n"
+              "a = dequantize_linear(a, ratio, a_zero)\n"
+              "b = dequantize_linear(b, b_scale / y_scale, b_zero)\n"
+              "y = quantize_linear(a + b, like(1, ratio), y_zero)" },
+    { "com.microsoft.QLinearMul", OP_mul, .names = QLINEAR_PAIR,
+      .text = "ratio = a_scale / y_scale\n"
+              "a = dequantize_linear(a, ratio, a_zero)\n"
+              "b = dequantize_linear(b, b_scale, b_zero)\n"
+              "y = quantize_linear(a * b, like(1, ratio), y_zero)" },
+    { "com.microsoft.QLinearConv", OP_NONE, convert_qlinear_conv, "i8", "-channels_last" },
+    { "com.microsoft.QLinearWhere", OP_where, .names = "condition " QLINEAR_PAIR,
+      .text = "a = dequantize_linear(a, a_scale, a_zero)\n"
+              "b = dequantize_linear(b, b_scale, b_zero)\n"
+              "y = quantize_linear(where(condition, a, b), y_scale, y_zero)" },
     { "com.microsoft.QLinearConcat", OP_concat, convert_qlinear_concat },
     { "com.microsoft.QLinearSigmoid", OP_sigmoid, convert_qlinear_one },
     { "com.microsoft.QLinearLeakyRelu", OP_leaky_relu, convert_qlinear_one },
     { "com.microsoft.QLinearSoftmax", OP_softmax, convert_qlinear_softmax },
-    { "com.microsoft.QLinearGlobalAveragePool", OP_global_average_pool, convert_qlinear_one },
-    { "com.microsoft.QLinearAveragePool", OP_average_pool, convert_qlinear_one },
-    { "com.microsoft.MatMulIntegerToFloat", OP_NONE, convert_matmul_integer_to_float },
-    { "com.microsoft.DynamicQuantizeMatMul", OP_NONE, convert_dynamic_quantize_matmul },
+    { "com.microsoft.QLinearGlobalAveragePool", OP_global_average_pool, convert_qlinear_one, 0,
+      "-channels_last" },
+    { "com.microsoft.QLinearAveragePool", OP_average_pool, convert_qlinear_one, 0,
+      "-channels_last" },
+    { "com.microsoft.MatMulIntegerToFloat", OP_NONE,
+      .names = "a b a_scale b_scale ? a_zero b_zero bias -> y", .text = SCALED_PRODUCT },
+    { "com.microsoft.DynamicQuantizeMatMul", OP_NONE, .names = "x b b_scale ? b_zero bias -> y",
+      .text = "a, a_scale, a_zero = dynamic_quantize_linear(x)\n" SCALED_PRODUCT },
     { "com.microsoft.DynamicQuantizeLSTM", OP_NONE, convert_quantised_lstm, "i4" },
     { "com.microsoft.GatherBlockQuantized", OP_NONE, convert_gather_quantised, "i1" },
     { "com.microsoft.QuantizeLinear", OP_quantize_linear, 0 },

@@ -10,26 +10,28 @@
 static const char *
 random_text(Call *k, const char *like, bool normal)
 {
-    const char *name = k->proto->n_output ? text_of(k->proto->output[0]) : "";
+    const char *name = k->proto->n_output ? k->proto->output[0] : "";
     const Attr *seed = call_attr(k, "seed");
     float given = seed ? (float)(seed->kind == ATTR_FLOAT ? seed->f : (double)seed->i) : 0;
     uint32_t bits;
 
     memcpy(&bits, &given, sizeof bits);
-    return arena_printf(k->m->arena,
+    return arena_printf(k->arena,
                         "random(%s) {normal = %d, seed = %" PRId64 ", stream = %" PRId64 "}", like,
                         normal, seed ? bits : k->m->seed,
                         seed ? 0 : (int64_t)(hash_bytes(name, strlen(name), 0) >> 16));
 }
 
+/* Texts with the type of the result. */
 static bool
-type_of_result(Call *k, DType like, DType *t)
+type_of_result(Call *k, DType like)
 {
-    const Attr *a = call_attr(k, "dtype");
+    DType t;
 
-    *t = !a ? like : a->i == (int)a->i ? dtype_from_onnx((int)a->i) : DT_NONE;
-    return *t != DT_NONE || call_refuse(k, "%s with elements of ONNX type %s", k->proto->op_type,
-                                        onnx_type_name(k->m->arena, a ? (int)a->i : 0));
+    if (!get_dtype(k, "dtype", like, &t))
+        return false;
+    call_fact(k, "type", dtype_info[t].name);
+    return true;
 }
 
 static bool
@@ -37,30 +39,23 @@ convert_random(Call *k)
 {
     bool normal = strstr(k->proto->op_type, "Normal") != NULL,
          like = strstr(k->proto->op_type, "Like") != NULL;
-    const Attr *shape = call_attr(k, "shape");
     double first = get_float(k, normal ? "mean" : "low", 0),
            second = get_float(k, normal ? "scale" : "high", 1);
-    DType t;
 
-    if (!like && !shape)
-        return call_wrong(k, "%s needs a shape", k->proto->op_type);
     if (!call_names(k, like ? "x -> y" : "-> y") ||
-        !type_of_result(k, like ? input_type(k, 0)->dtype : DT_F32, &t))
+        !type_of_result(k, like ? input_type(k, 0)->dtype : DT_F32))
         return false;
-    return (like ||
-            call_text(k, "x = constant_of_shape(%s)", ints_text(k, shape->n, shape->ints))) &&
-           call_text(k, "y = identity(%s(%s * %a + %a))", dtype_info[t].name,
-                     random_text(k, "x", normal), normal ? second : second - first, first);
+    call_real(k, "first", first);
+    call_real(k, "span", normal ? second : second - first);
+    return (like || call_text(k, "x = constant_of_shape($shape)")) &&
+           call_text(k, "y = identity($type(%s * $span + $first))", random_text(k, "x", normal));
 }
 
 static bool
 convert_bernoulli(Call *k)
 {
-    DType t;
-
-    return call_names(k, "x -> y") && type_of_result(k, input_type(k, 0)->dtype, &t) &&
-           call_text(k, "y = identity(%s(%s < f32(x)))", dtype_info[t].name,
-                     random_text(k, "x", false));
+    return call_names(k, "x -> y") && type_of_result(k, input_type(k, 0)->dtype) &&
+           call_text(k, "y = identity($type(%s < f32(x)))", random_text(k, "x", false));
 }
 
 /* Samples that many classes from each row of log-probabilities [b, c]: the number of running sums
@@ -68,22 +63,15 @@ convert_bernoulli(Call *k)
 static bool
 convert_multinomial(Call *k)
 {
-    const int64_t samples = get_int(k, "sample_size", 1);
-    DType t = DT_I32;
-
-    if (!call_names(k, "x -> y") || !type_of_result(k, DT_I32, &t))
-        return false;
-    if (input_type(k, 0)->rank != 2 || samples < 1)
-        return call_wrong(k, "Multinomial of %s, %lld samples", type_str(k->m->c, input_type(k, 0)),
-                          (long long)samples);
-    return call_text(k,
+    return call_names(k, "x[b, c] -> y") && type_of_result(k, DT_I32) &&
+           call_text(k,
                      "p = softmax(f32(x))\n"
-                     "like = constant_of_shape([shape(p)[0], %" PRId64 "])\n"
+                     "like = constant_of_shape([shape(p)[0], $sample_size:1])\n"
                      "u = %s\n"
                      "above = unsqueeze(u, [2]) >= unsqueeze(cum_sum(p, 1), [1])\n"
                      "count = reduce_sum(i64(above), [2]) {keepdims = 0}\n"
-                     "y = identity(%s(min(count, squeeze(shape(p)[1]) - 1)))",
-                     samples, random_text(k, "like", false), dtype_info[t].name);
+                     "y = identity($type(min(count, squeeze(shape(p)[1]) - 1)))",
+                     random_text(k, "like", false));
 }
 
 /* In training, kept elements are scaled up. */
@@ -91,13 +79,13 @@ bool
 convert_dropout_training(Call *k)
 {
     return call_says(k, "x ? ratio train -> y mask",
-                     "real = %s(x)\n"
+                     "real = $real(x)\n"
                      "!ratio? ratio = like(0.5, real)\n"
                      "ratio = like(ratio, real)\n"
                      "mask = !train || like(%s, real) >= ratio\n"
                      "by = where(train, 1 / (1 - ratio), 1)\n"
                      "y = identity(like(where(mask, real * by, 0), x))",
-                     input_type(k, 0)->dtype == DT_F64 ? "f64" : "f32", random_text(k, "x", false));
+                     random_text(k, "x", false));
 }
 
 const OpRow random_rows[] = {

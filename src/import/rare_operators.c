@@ -12,9 +12,11 @@
 static bool
 convert_affine(Call *k)
 {
+    const double beta = get_float(k, "beta", 0);
+
     return call_says(k, "x -> y", "y = identity(x%s%s)",
                      times_text(k, get_float(k, "alpha", get_float(k, "scale", 1))),
-                     plus_text(k, get_float(k, "beta", 0)));
+                     beta == 0 ? "" : " + $beta");
 }
 
 /* alpha * f(beta * x) */
@@ -30,22 +32,11 @@ convert_scaled(Call *k)
 static bool
 convert_image_scaler(Call *k)
 {
-    const Attr *bias = call_attr(k, "bias");
-    const char *more = "";
-
-    if (!call_names(k, "x -> y"))
+    if (!call_names(k, "x[n, c, ...] -> y"))
         return false;
-    if (bias && bias->kind == ATTR_FLOATS && bias->n) {
-        const Type *t = input_type(k, 0);
-        int64_t column[TN_MAX_RANK] = { -1, 1, 1, 1, 1, 1, 1, 1 };
-        if (bias->n > 64 || t->rank < 2)
-            return call_refuse(k, "ImageScaler of %s with %u numbers", type_str(k->m->c, t),
-                               bias->n);
-        more =
-            arena_printf(k->m->arena, " + reshape(like(%s, x), %s)",
-                         floats_text(k, bias->n, bias->floats), ints_text(k, t->rank - 1u, column));
-    }
-    return call_text(k, "y = identity(x%s%s)", times_text(k, get_float(k, "scale", 1)), more);
+    call_fact(k, "column", along_text(k, 0, input_type(k, 0)->rank - 1u));
+    return call_text(k, "y = identity(x%s%s)", times_text(k, get_float(k, "scale", 1)),
+                     call_attr(k, "bias") ? " + reshape(like($bias, x), $column)" : "");
 }
 
 /* border: left, top, right, bottom; scale: height and width from the left and top on; the rest is
@@ -55,80 +46,65 @@ convert_crop(Call *k)
 {
     const Attr *border = call_attr(k, "border"), *size = call_attr(k, "scale");
 
-    if (!call_names(k, "x -> y"))
+    if (!call_names(k, "x[n, c, h, w] -> y"))
         return false;
-    if (!border || border->kind != ATTR_INTS || border->n != 4 || input_type(k, 0)->rank != 4 ||
-        (size && (size->kind != ATTR_INTS || size->n != 2)))
-        return call_refuse(
-            k, "Crop of %s: an image [n, c, h, w], four borders, and two sizes or none are needed",
-            type_str(k->m->c, input_type(k, 0)));
+    if (!border || border->n != 4 || (size && size->n != 2))
+        return call_refuse(k, "Crop needs four borders, and two sizes or none");
     const int64_t *b = border->ints, from[] = { b[1], b[0] },
                   to[] = { size ? b[1] + size->ints[0] : -b[3],
                            size ? b[0] + size->ints[1] : -b[2] };
+    call_fact(k, "from", ints_text(k, 2, from));
+    call_fact(k, "to", ints_text(k, 2, to));
     return call_text(k,
-                     "ends = %s%s\n"
-                     "y = identity(slice(x, %s, ends, [2, 3]))",
-                     size ? "" : "gather(shape(x), [2, 3]) + ", ints_text(k, 2, to),
-                     ints_text(k, 2, from));
+                     "ends = %s$to\n"
+                     "y = identity(slice(x, $from, ends, [2, 3]))",
+                     size ? "" : "gather(shape(x), [2, 3]) + ");
 }
 
 /* ---- ONNX Runtime's -------------------------------------------------------------------------- */
 
 /* One number, of rank 0 or 1, as rank 0. */
-static ValueId
-one_number(Call *k, ValueId v)
+static void
+one_number(Call *k, const char *name)
 {
-    return v && value_type(k, v)->rank ? value_of_text(k, "v", &v, "reshape(v, [])") : v;
+    const Type *t = value_type(k, call_value(k, name));
+
+    if (t && t->rank)
+        call_text(k, "%s = reshape(%s, [])", name, name);
 }
 
 static bool
 convert_range(Call *k)
 {
-    if (!need_inputs(k, 2))
+    if (!call_names(k, "start limit ? delta") || !call_text(k, "!delta? delta = like(1, start)"))
         return false;
-    set_input(k, 2, call_in(k, 2) ? call_in(k, 2) : scalar_const(k, "one", call_in(k, 0), 1));
-    for (uint32_t i = 0; i < 3; i++)
-        if (!(k->in.at[i] = one_number(k, call_in(k, i))))
-            return false;
-    return true;
-}
-
-static bool
-convert_expand_dims(Call *k)
-{
-    if (!need_inputs(k, 2))
-        return false;
-    k->in.at[1] = call_int_list(k, call_in(k, 1));
-    return k->in.at[1] != 0;
+    one_number(k, "start");
+    one_number(k, "limit");
+    one_number(k, "delta");
+    return !k->failed;
 }
 
 /* pads may be a row [1, 2*rank]. */
 static bool
 convert_pad_row(Call *k)
 {
-    if (!need_inputs(k, 2))
+    if (!call_names(k, "x pads ? value"))
         return false;
-    if (input_type(k, 1)->rank == 2)
-        k->in.at[1] = value_of_text(k, "pads", &k->in.at[1], "reshape(pads, [-1])");
-    if (call_in(k, 2))
-        k->in.at[2] = one_number(k, call_in(k, 2));
-    return k->in.at[1] != 0;
+    call_number(k, "row", input_type(k, 1)->rank == 2);
+    call_text(k, "$row? pads = reshape(pads, [-1])");
+    one_number(k, "value");
+    return !k->failed;
 }
 
-/* Distances of the rows of a[m, n] from those of b[k, n]. */
 static bool
 convert_distances(Call *k)
 {
-    const char *metric = get_string(k, "metric", "sqeuclidean");
-    bool root = !strcmp(metric, "euclidean");
+    uint32_t which;
 
-    if (!root && strcmp(metric, "sqeuclidean"))
-        return call_refuse(k, "CDist with metric \"%s\"; euclidean and sqeuclidean are known",
-                           metric);
-    return call_says(k, "a b -> y",
-                     "d = unsqueeze(a, [1]) - unsqueeze(b, [0])\n"
-                     "y = %s(reduce_sum(d * d, [2]) {keepdims = 0})",
-                     root ? "sqrt" : "identity");
+    call_fact(k, "of",
+              get_choice(k, "metric", "sqeuclidean euclidean", &which) && which ? "sqrt"
+                                                                                : "identity");
+    return which < 2;
 }
 
 static bool
@@ -140,60 +116,22 @@ convert_matmul_integer_16(Call *k)
     return call_text(k, both ? "y = matmul(u32(a), u32(b))" : "y = matmul(i32(a), i32(b))");
 }
 
-/* Attributes that Tenon's operator does not have: they may have their default values. */
-static bool
-only_defaults(Call *k, uint32_t n, const char *const *name, const int64_t *value)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (get_int(k, name[i], value[i]) != value[i])
-            return call_refuse(k, "%s with %s = %lld; only %lld is known", k->proto->op_type,
-                               name[i], (long long)get_int(k, name[i], value[i]),
-                               (long long)value[i]);
-    }
-    return true;
-}
-
-static bool
-convert_causal_conv(Call *k)
-{
-    return only_defaults(
-        k, 4, (const char *const[]){ "ndim", "dilation", "channels_last", "state_window" },
-        (const int64_t[]){ 1, 1, 0, 0 });
-}
-
-static bool
-convert_linear_attention(Call *k)
-{
-    return only_defaults(k, 1, (const char *const[]){ "state_window" }, (const int64_t[]){ 0 });
-}
-
-static bool
-convert_gated_add(Call *k)
-{
-    return call_says(k, "x more gate -> y", "y = x + gate * more");
-}
-
 /* x scale[c] gate: x[…, h*c] divided by the root mean square of each c numbers, times an activation
  * of the gate */
 static bool
 convert_gated_norm(Call *k)
 {
-    const char *name = get_string(k, "activation", "silu");
-    int64_t size;
+    uint32_t which;
 
-    if (!call_names(k, "x scale gate -> y"))
+    if (!call_names(k, "x scale[#size] gate -> y") ||
+        !get_choice(k, "activation", "silu swish sigmoid", &which))
         return false;
-    if (input_type(k, 1)->rank != 1 || !expr_const(input_type(k, 1)->dim[0], &size) ||
-        (strcmp(name, "silu") && strcmp(name, "swish") && strcmp(name, "sigmoid")))
-        return call_refuse(k, "GatedRMSNorm with scales %s and activation \"%s\"",
-                           type_str(k->m->c, input_type(k, 1)), name);
-    const char *wide = input_type(k, 0)->dtype == DT_F64 ? "f64" : "f32";
-    return call_text(k,
-                     "rows = reshape(%s(x), [-1, %" PRId64 "])\n"
-                     "rows = rms_norm(rows, %s(scale)) {epsilon = %a}\n"
-                     "y = identity(like(reshape(rows, shape(x)) * %s(%s(gate)), x))",
-                     wide, size, wide, get_float(k, "epsilon", 1e-5),
-                     strcmp(name, "sigmoid") ? "swish" : "sigmoid", wide);
+    call_fact(k, "real", input_type(k, 0)->dtype == DT_F64 ? "f64" : "f32");
+    call_fact(k, "activate", which < 2 ? "swish" : "sigmoid");
+    return call_text(k, "rows = reshape($real(x), [-1, $size])\n"
+                        "rows = rms_norm(rows, $real(scale)) {epsilon = $epsilon:1e-5}\n"
+                        "rows = reshape(rows, shape(x))\n"
+                        "y = identity(like(rows * $activate($real(gate)), x))");
 }
 
 /* ids segments? words places segments' rows? scale bias mask? then a scale of each table, scale and
@@ -240,26 +178,18 @@ convert_matmul_bnb4(Call *k)
 
     if (!call_names(k, "x b absmax -> y"))
         return false;
-    if (rows < 1 || columns < 1 || block < 1 || kind < 0 || kind > 1 || !get_int(k, "transB", 1) ||
-        mul_overflows(rows, columns, &count) || count % block || count % 2)
-        return call_refuse(
-            k, "MatMulBnb4 of %lld by %lld numbers in blocks of %lld, kind %lld, transB %lld",
-            (long long)rows, (long long)columns, (long long)block, (long long)kind,
-            (long long)get_int(k, "transB", 1));
-    const Expr *sixteen = expr_int(k->m->c, 16);
-    call_name(
-        k, "table",
-        graph_const(k->m->g, "four_bits", type_new(k->m->c, DT_F32, 1, &sixteen), four_bits[kind]));
-    return call_text(k,
-                     "bytes = reshape(b, [-1, 1])\n"
-                     "high = bytes / 16\n"
-                     "places = concat(high, bytes - high * 16) {axis = 1}\n"
-                     "w = gather(table, i32(reshape(places, [-1])))\n"
-                     "scale = unsqueeze(f32(reshape(absmax, [-1])), [-1])\n"
-                     "w = reshape(w, [-1, %" PRId64 "]) * scale\n"
-                     "w = transpose(reshape(w, [%" PRId64 ", %" PRId64 "])) {perm = [1, 0]}\n"
-                     "y = matmul(x, like(w, x))",
-                     block, rows, columns);
+    if (kind < 0 || kind > 1 || mul_overflows(rows, columns, &count) || count % block || count % 2)
+        return call_refuse(k, "MatMulBnb4 of %lld by %lld numbers in blocks of %lld, kind %lld",
+                           (long long)rows, (long long)columns, (long long)block, (long long)kind);
+    call_name(k, "table", call_list(k, "four_bits", DT_F32, 16, four_bits[kind]));
+    return call_text(k, "bytes = reshape(b, [-1, 1])\n"
+                        "high = bytes / 16\n"
+                        "places = concat(high, bytes - high * 16) {axis = 1}\n"
+                        "w = gather(table, i32(reshape(places, [-1])))\n"
+                        "scale = unsqueeze(f32(reshape(absmax, [-1])), [-1])\n"
+                        "w = reshape(w, [-1, $block_size]) * scale\n"
+                        "w = transpose(reshape(w, [$N, $K])) {perm = [1, 0]}\n"
+                        "y = matmul(x, like(w, x))");
 }
 
 const OpRow minor_rows[] = {
@@ -271,19 +201,22 @@ const OpRow minor_rows[] = {
     { "Crop", OP_NONE, convert_crop },
     { "DynamicSlice", OP_slice, 0 },
     { "com.microsoft.Range", OP_range, convert_range },
-    { "com.microsoft.ExpandDims", OP_unsqueeze, convert_expand_dims, "i1" },
+    { "com.microsoft.ExpandDims", OP_unsqueeze, 0, "i1", .names = "x *axes", .text = "" },
     { "com.microsoft.Trilu", OP_trilu, 0, "i1" },
     { "com.microsoft.GatherND", OP_gather_nd, 0, "i1" },
     { "com.microsoft.Pad", OP_pad, convert_pad_row, "i1" },
     { "com.microsoft.GridSample", OP_grid_sample, convert_bilinear },
-    { "com.microsoft.CDist", OP_NONE, convert_distances },
+    /* of the rows of a[m, n] from those of b[k, n] */
+    { "com.microsoft.CDist", OP_NONE, convert_distances, .names = "a b -> y",
+      .text = "d = unsqueeze(a, [1]) - unsqueeze(b, [0])\n"
+              "y = $of(reduce_sum(d * d, [2]) {keepdims = 0})" },
     { "com.microsoft.MatMulInteger16", OP_NONE, convert_matmul_integer_16 },
-    { "com.microsoft.MatMulBnb4", OP_NONE, convert_matmul_bnb4 },
-    { "com.microsoft.CausalConvWithState", OP_causal_conv, convert_causal_conv, 0,
-      "-ndim -dilation -channels_last -state_window" },
-    { "com.microsoft.LinearAttention", OP_linear_attention, convert_linear_attention, 0,
-      "-state_window" },
-    { "com.microsoft.GatedAdd", OP_NONE, convert_gated_add },
+    { "com.microsoft.MatMulBnb4", OP_NONE, convert_matmul_bnb4, 0, "+N +K +block_size -transB=1" },
+    { "com.microsoft.CausalConvWithState", OP_causal_conv, 0, 0,
+      "-ndim=1 -dilation=1 -channels_last=0 -state_window=0" },
+    { "com.microsoft.LinearAttention", OP_linear_attention, 0, 0, "-state_window=0" },
+    { "com.microsoft.GatedAdd", OP_NONE, .names = "x more gate -> y",
+      .text = "y = x + gate * more" },
     { "com.microsoft.GatedRMSNorm", OP_NONE, convert_gated_norm },
     { "com.microsoft.QEmbedLayerNormalization", OP_layer_norm, convert_quantised_embed_norm,
       "i017" },

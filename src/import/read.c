@@ -6,7 +6,7 @@
 
 #define DEFAULT_MODEL_BYTES ((int64_t)64 << 30)
 
-Onnx__ModelProto *
+OnnxModel *
 model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o)
 {
     Loc loc = { .file = path };
@@ -22,9 +22,8 @@ model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptio
                    file.bytes, most);
         return NULL;
     }
-    Onnx__ModelProto *m = NEW(arena, Onnx__ModelProto);
-    if (!proto_read(c, arena, &(ProtoSource){ loc, "ONNX model", file, true }, &proto_ModelProto,
-                    m))
+    OnnxModel *m = NEW(arena, OnnxModel);
+    if (!proto_read(c, arena, &(ProtoSource){ loc, "ONNX model", file, true }, &proto_Model, m))
         return NULL;
     if (!m->graph) {
         diag_error(&c->diags, DIAG_MODEL, loc, "the model has no graph");
@@ -34,7 +33,7 @@ model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptio
 }
 
 int64_t
-model_opset(const Onnx__ModelProto *m)
+model_opset(const OnnxModel *m)
 {
     int64_t v = 1;
     for (size_t i = 0; i < m->n_opset_import; i++) {
@@ -46,7 +45,7 @@ model_opset(const Onnx__ModelProto *m)
 }
 
 Loc
-node_loc(Arena *a, const char *path, const Onnx__NodeProto *n, uint32_t index)
+node_loc(Arena *a, const char *path, const OnnxNode *n, uint32_t index)
 {
     const char *name = n->name && *n->name ? n->name : n->n_output ? n->output[0] : "";
     return (Loc){ .file = path,

@@ -26,11 +26,9 @@ enum { FUNCTIONS = 3 };              /* at most, of a direction */
 typedef struct {
     Call *k;
     uint32_t gates, functions, directions;
-    bool quantised, peeps, lens, reset_after; /* the GRU's reset gate applies to the product */
-    bool want[3];                             /* results: all states, the last state and cell */
-    const char *real;                         /* type of the computation */
-    const char *function[2 * FUNCTIONS];      /* with # for the argument */
-    uint32_t d;                               /* the direction that is being written */
+    bool quantised;
+    bool want[3];                        /* results: all states, the last state and cell */
+    const char *function[2 * FUNCTIONS]; /* with # for the argument */
 } Net;
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -96,7 +94,7 @@ static bool
 read_functions(Net *n)
 {
     Call *k = n->k;
-    Arena *a = k->m->arena;
+    Arena *a = k->arena;
     const char *given = get_string(k, "activations", "");
     const Attr *alpha = call_attr(k, "activation_alpha"), *beta = call_attr(k, "activation_beta");
     uint32_t count = n->functions * n->directions, na = 0, nb = 0, r;
@@ -123,24 +121,11 @@ read_functions(Net *n)
         n->function[i] = text;
     }
     if (*given && !word(a, given, count - 1))
-        diag_note(&k->m->c->diags, k->loc,
+        diag_note(&k->c->diags, k->loc,
                   "attribute \"activations\" has fewer names than the %u gates of %u directions: "
                   "they stand as \"%s\"",
                   n->functions, n->directions, text_str(&all));
     return true;
-}
-
-static bool
-read_direction(Net *n, bool *reverse)
-{
-    const char *given = get_string(n->k, "direction", "forward");
-
-    n->directions = strcasecmp(given, "bidirectional") ? 1 : 2;
-    *reverse = !strcasecmp(given, "reverse");
-    return n->directions == 2 || *reverse || !strcasecmp(given, "forward") ||
-           call_wrong(n->k,
-                      "attribute \"direction\" is \"%s\"; forward, reverse and bidirectional exist",
-                      given);
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -163,52 +148,46 @@ check_node(const Net *n)
         return false;
     const Type *x = input_type(k, X);
     if (!dtype_is_float(x->dtype))
-        return call_wrong(k, "%s: X is %s; its elements must be floats", op, type_str(k->m->c, x));
+        return call_wrong(k, "%s: X is %s; its elements must be floats", op, type_str(k->c, x));
     for (uint32_t i = W; i <= R && !n->quantised; i++)
         if (input_type(k, i)->dtype != x->dtype)
             return call_wrong(k, "%s: X is %s and %c is %s; both must have one element type", op,
-                              type_str(k->m->c, x), i == W ? 'W' : 'R',
-                              type_str(k->m->c, input_type(k, i)));
+                              type_str(k->c, x), i == W ? 'W' : 'R',
+                              type_str(k->c, input_type(k, i)));
     return true;
 }
 
+/* Names of the inputs, once their shapes are checked under ONNX's names. d, b and n: directions,
+ * batch and hidden size; g: the rows of all gates. */
 static bool
-has_shape(const Net *n, uint32_t i, const char *name, uint32_t rank, const Expr *d0, const Expr *d1,
-          const Expr *d2)
-{
-    return !call_in(n->k, i) || need_shape(n->k, i, name, rank, (const Expr *[]){ d0, d1, d2 });
-}
-
-static bool
-check_shapes(const Net *n)
+name_inputs(const Net *n)
 {
     Call *k = n->k;
-    Ctx *c = k->m->c;
-    bool batch_first = get_int(k, "layout", 0) != 0;
-    const Expr *any[3] = { 0 };
+    Ctx *c = k->c;
+    const bool batch_first = get_int(k, "layout", 0) != 0;
+    const char *at = batch_first ? "[b, d, n]" : "[d, b, n]";
+    const int64_t size = get_int(k, "hidden_size", 0);
 
-    if (!need_shape(k, X, "X", 3, any) || !need_shape(k, R, "R", 3, any))
+    call_size(k, "d", expr_int(c, n->directions));
+    call_size(k, "gates", expr_int(c, n->gates));
+    if (!call_names(k, batch_first ? "X[b, s, i]" : "X[s, b, i]") ||
+        !call_names(k, n->quantised ? "X W R[_, n, _]" : "X W R[_, _, n]"))
         return false;
-    const Type *x = input_type(k, X);
-    const Expr *hidden = input_type(k, R)->dim[n->quantised ? 1 : 2],
-               *all = expr_scale(c, hidden, n->gates), *batch = x->dim[!batch_first],
-               *d = expr_int(c, n->directions), *d0 = batch_first ? batch : d,
-               *d1 = batch_first ? d : batch;
-    int64_t size = get_int(k, "hidden_size", 0);
-
+    const Expr *hidden = input_type(k, R)->dim[n->quantised ? 1 : 2];
     if (size && !model_require(k->m, hidden, expr_int(c, size),
                                arena_printf(c->arena, "%s: hidden_size and R", k->origin)))
         return call_wrong(k, "hidden_size is %lld, but R has %s", (long long)size,
                           expr_str(c, hidden));
-    return (n->quantised ? has_shape(n, W, "W", 3, d, x->dim[2], all) &&
-                               has_shape(n, R, "R", 3, d, hidden, all)
-                         : has_shape(n, W, "W", 3, d, all, x->dim[2]) &&
-                               has_shape(n, R, "R", 3, d, all, hidden)) &&
-           has_shape(n, B, "B", 2, d, expr_scale(c, all, 2), NULL) &&
-           has_shape(n, LENS, "sequence_lens", 1, batch, NULL, NULL) &&
-           has_shape(n, H0, "initial_h", 3, d0, d1, hidden) &&
-           has_shape(n, C0, "initial_c", 3, d0, d1, hidden) &&
-           has_shape(n, P, "P", 2, d, expr_scale(c, hidden, 3), NULL);
+    return call_names(k, arena_printf(k->arena,
+                                      "X %s ? B[d, 2*gates*n] sequence_lens[b] initial_h%s "
+                                      "initial_c%s P[d, 3*n]",
+                                      n->quantised ? "W[d, i, gates*n] R[d, n, gates*n]"
+                                                   : "W[d, gates*n, i] R[d, gates*n, n]",
+                                      at, at)) &&
+           call_names(k, n->quantised
+                             ? "x w r ? b lens h0 c0 p w_scale w_zero r_scale r_zero -> y last cell"
+                         : n->gates == LSTM ? "x w r ? b lens h0 c0 p -> y last cell"
+                                            : "x w r ? b lens h0 -> y last");
 }
 
 /* x, h0, c0 with steps and directions first, in the type of the computation; lengths that runs
@@ -216,78 +195,29 @@ check_shapes(const Net *n)
 static bool
 read_inputs(const Net *n)
 {
-    Call *k = n->k;
-    bool batch_first = get_int(k, "layout", 0) != 0;
-
-    return call_names(k, n->quantised
-                             ? "x w r ? b lens h0 c0 p w_scale w_zero r_scale r_zero -> y last cell"
-                         : n->gates == LSTM ? "x w r ? b lens h0 c0 p -> y last cell"
-                                            : "x w r ? b lens h0 -> y last") &&
-           (!batch_first || call_text(k, "x = transpose(x) {perm = [1, 0, 2]}\n"
-                                         "h0? h0 = transpose(h0) {perm = [1, 0, 2]}")) &&
-           (!batch_first || n->gates != LSTM ||
-            call_text(k, "c0? c0 = transpose(c0) {perm = [1, 0, 2]}")) &&
-           call_text(k,
-                     "x = %s(x)\n"
+    return call_text(n->k,
+                     "$layout? x = transpose(x) {perm = [1, 0, 2]}\n"
+                     "$layout? h0? h0 = transpose(h0) {perm = [1, 0, 2]}\n"
+                     "$layout? $lstm? c0? c0 = transpose(c0) {perm = [1, 0, 2]}\n"
+                     "x = $real(x)\n"
                      "steps = squeeze(shape(x)[0])\n"
                      "n = shape(r)[%d]\n"
-                     "blank = expand(%s(0), [shape(x)[1], n])\n"
+                     "blank = expand($real(0), [shape(x)[1], n])\n"
                      "lens? lens = i64(lens)\n"
-                     "lens? lens = gather(iota(steps + 1), where(lens < 0, steps + 1, lens))",
-                     n->real, n->quantised ? 1 : 2, n->real) &&
-           (!n->quantised ||
-            call_text(k, "lens? used = unsqueeze(iota(steps), [1, 2]) < reduce_max(lens)\n"
-                         "lens? x = where(used, x, 0)\n"
-                         "x, x_scale, x_zero = dynamic_quantize_linear(x)"));
+                     "lens? lens = gather(iota(steps + 1), where(lens < 0, steps + 1, lens))\n"
+                     "$quantised? lens? used = unsqueeze(iota(steps), [1, 2]) < reduce_max(lens)\n"
+                     "$quantised? lens? x = where(used, x, 0)\n"
+                     "$quantised? x, x_scale, x_zero = dynamic_quantize_linear(x)",
+                     n->quantised ? 1 : 2);
 }
 
-/* ---- a step ---------------------------------------------------------------------------------- */
-
-/* Function `which` of the direction at the value `x`. */
-static const char *
-at(const Net *n, uint32_t which, const char *x)
-{
-    return replaced(n->k->m->arena, n->function[n->d * n->functions + which], '#', x);
-}
-
-/* The next state, and for an LSTM the cell, as texts of the parts g0, g1, … of the gates; for a GRU
- * of the parts x0, x1, … of xw[t] and s0, s1, … of the product with the state. */
-static const char *
-new_state(const Net *n)
-{
-    Call *k = n->k;
-    Arena *a = k->m->arena;
-
-    if (n->gates == RNN)
-        return arena_printf(a, "new = %s\n", at(n, 0, "g0"));
-    if (n->gates == GRU)
-        return arena_printf(a,
-                            "update = %s\n"
-                            "reset = %s\n"
-                            "new = %s\n"
-                            "new = (1 - update) * new + update * h\n",
-                            at(n, 0, "x0 + s0"), at(n, 0, "x1 + s1"),
-                            at(n, 1,
-                               !n->reset_after
-                                   ? arena_printf(a, "x2 + matmul(reset * h, %s(r2))", n->real)
-                               : call_in(k, B) ? "x2 + reset * (s2 + b2)"
-                                               : "x2 + reset * s2"));
-    const char *in = n->peeps ? "g0 + p0 * c" : "g0", *out = n->peeps ? "g1 + p1 * cell" : "g1",
-               *forget = n->peeps ? "g2 + p2 * c" : "g2";
-    return arena_printf(a,
-                        "in = %s\n"
-                        "forget = %s\n"
-                        "cell = forget * c + in * %s\n"
-                        "new = %s * %s\n",
-                        at(n, 0, in), get_int(k, "input_forget", 0) ? "1 - in" : at(n, 0, forget),
-                        at(n, 1, "g3"), at(n, 0, out), at(n, 2, "cell"));
-}
+/* ---- a direction ----------------------------------------------------------------------------- */
 
 /* "x0, x1, x2": names of parts, and the text that splits a value into n parts of `sizes`. */
 static const char *
 parts(const Net *n, const char *name, const char *of, uint32_t count)
 {
-    Arena *a = n->k->m->arena;
+    Arena *a = n->k->arena;
     Text names = { .arena = a }, sizes = { .arena = a };
 
     for (uint32_t i = 0; i < count; i++) {
@@ -298,93 +228,122 @@ parts(const Net *n, const char *name, const char *of, uint32_t count)
                         text_str(&sizes));
 }
 
-/* ---- a direction ----------------------------------------------------------------------------- */
-
 /* xw, and the operands of the product with the state. Conversions of weights are in the loop, so
  * that constants stay as they are stored. */
-static bool
-read_weights(const Net *n, bool from_ends)
-{
-    Call *k = n->k;
+static const char weights_text[] =
+    "$from_ends? xd = reverse_sequence(x, lens)\n"
+    "!$from_ends? xd = x\n"
+    "rd = gather(r, $d)\n"
+    "wd = gather(w, $d)\n"
+    "$quantised? rs = gather(r_scale, $d)\n"
+    "$quantised? rz = gather(r_zero, $d)\n"
+    "$quantised? xw = f32(matmul_integer(xd, wd, x_zero, gather(w_zero, $d)))\n"
+    "$quantised? xw = xw * (x_scale * gather(w_scale, $d))\n"
+    "!$quantised? rd = transpose(rd)\n"
+    "!$quantised? xw = matmul(xd, $real(transpose(wd)))\n"
+    "$reset_first? rd, r2 = split(rd, [n + n, n]) {axis = -1}\n"
+    "$lstm? p? pd = $real(gather(p, $d))\n"
+    "$lstm? p? p0, p1, p2 = split(pd, [n, n, n]) {axis = -1}\n"
+    "b? b0, b1 = split($real(gather(b, $d)), [shape(xw)[2], shape(xw)[2]])\n"
+    "$reset_after? b? b1, b2 = split(b1, [n + n, n])\n"
+    "$reset_after? b? b1 = concat(b1, expand(like(0, b1), n)) {axis = 0}\n"
+    "b? xw = xw + (b0 + b1)\n"
+    "h = blank\n"
+    "h0? h = $real(gather(h0, $d))\n"
+    "$lstm? c = blank\n"
+    "$lstm? c0? c = $real(gather(c0, $d))";
 
-    if (!call_text(k,
-                   "xd = %s\n"
-                   "rd = gather(r, %u)\n"
-                   "wd = gather(w, %u)",
-                   from_ends ? "reverse_sequence(x, lens)" : "x", n->d, n->d))
-        return false;
-    if (n->quantised) {
-        if (!call_text(k,
-                       "rs = gather(r_scale, %u)\n"
-                       "rz = gather(r_zero, %u)\n"
-                       "xw = f32(matmul_integer(xd, wd, x_zero, gather(w_zero, %u)))\n"
-                       "xw = xw * (x_scale * gather(w_scale, %u))",
-                       n->d, n->d, n->d, n->d))
-            return false;
-    } else if (!call_text(k,
-                          "rd = transpose(rd)\n"
-                          "xw = matmul(xd, %s(transpose(wd)))",
-                          n->real)) {
-        return false;
-    }
-    if (n->gates == GRU && !n->reset_after &&
-        !call_text(k, "rd, r2 = split(rd, [n + n, n]) {axis = -1}"))
-        return false;
-    if (n->peeps &&
-        !call_text(k, "pd = %s(gather(p, %u))\n%s", n->real, n->d, parts(n, "p", "pd", 3)))
-        return false;
-    return call_text(k,
-                     "b? b0, b1 = split(%s(gather(b, %u)), [shape(xw)[2], shape(xw)[2]])\n"
-                     "%s"
-                     "b? xw = xw + (b0 + b1)",
-                     n->real, n->d,
-                     n->reset_after ? "b? b1, b2 = split(b1, [n + n, n])\n"
-                                      "b? b1 = concat(b1, expand(like(0, b1), n)) {axis = 0}\n"
-                                    : "");
+/* The loop: the parts of xw[t] and of the product with the state, the gates, the new state and, for
+ * an LSTM, the cell. */
+static const char loop_text[] =
+    "h$and_c$and_y = loop(steps) t, h = h$with_c$stacks_y {\n"
+    "n = shape(h)[1]\n"
+    "xt = gather(xw, $at)\n"
+    "$quantised? q, qs, qz = dynamic_quantize_linear(h)\n"
+    "$quantised? s = f32(matmul_integer(q, rd, qz, rz)) * (qs * rs)\n"
+    "!$quantised? s = matmul(h, $real(rd))\n"
+    "$split"
+    "$state"
+    "$lens? live = unsqueeze(t < lens, [-1])\n"
+    "$all? $lens? y = where(live, new, 0)\n"
+    "$all? !$lens? y = new\n"
+    "$lens? h = where(live, new, h)\n"
+    "!$lens? h = new\n"
+    "$lstm? $lens? c = where(live, cell, c)\n"
+    "$lstm? !$lens? c = cell\n"
+    "}\n"
+    "last = unsqueeze(h, [0])\n"
+    "$lstm? cell = unsqueeze(c, [0])\n"
+    "$turn? $lens? y = reverse_sequence(y, lens)\n"
+    "$turn? !$lens? y = slice(y, [-1], [-9223372036854775807], [0], [-1])\n"
+    "$all? y = unsqueeze(y, [1])";
+
+/* Function `which` of direction d at the value `x`. */
+static const char *
+at(const Net *n, uint32_t d, uint32_t which, const char *x)
+{
+    return replaced(n->k->arena, n->function[d * n->functions + which], '#', x);
 }
 
-/* The loop of a direction: y, last, cell become its results, each with an axis of directions. */
-static bool
-direction(const Net *n, bool reverse)
+/* The next state, and for an LSTM the cell, as texts of the parts g0, g1, … of the gates; for a GRU
+ * of the parts x0, x1, … of xw[t] and s0, s1, … of the product with the state. */
+static const char *
+new_state(const Net *n, uint32_t d)
 {
     Call *k = n->k;
-    Arena *a = k->m->arena;
-    bool lstm = n->gates == LSTM, all = n->want[0];
-    uint32_t summed = n->gates == GRU && !n->reset_after ? 2 : n->gates;
+    const bool peeps = n->gates == LSTM && call_in(k, P);
 
-    if (!read_weights(n, reverse && n->lens) ||
-        !call_text(k, "h = blank\nh0? h = %s(gather(h0, %u))", n->real, n->d) ||
-        (lstm && !call_text(k, "c = blank\nc0? c = %s(gather(c0, %u))", n->real, n->d)))
-        return false;
-    const char *product = n->quantised ? "q, qs, qz = dynamic_quantize_linear(h)\n"
-                                         "s = f32(matmul_integer(q, rd, qz, rz)) * (qs * rs)\n"
-                                       : arena_printf(a, "s = matmul(h, %s(rd))\n", n->real);
-    const char *keep = !n->lens ? "" : "live = unsqueeze(t < lens, [-1])\n",
-               *y = !all      ? ""
-                    : n->lens ? "y = where(live, new, 0)\n"
-                              : "y = new\n";
-    return call_text(k,
-                     "h%s%s = loop(steps) t, h = h%s%s {\n"
-                     "n = shape(h)[1]\n"
-                     "xt = gather(xw, %s)\n"
-                     "%s%s%s%s%s"
-                     "h = %s\n"
-                     "%s}\n"
-                     "last = unsqueeze(h, [0])\n%s",
-                     lstm ? ", c" : "", all ? ", y" : "", lstm ? ", c = c" : "", all ? " -> y" : "",
-                     reverse && !n->lens ? "steps - 1 - t" : "t", product,
-                     n->gates == GRU ? arena_printf(a, "%s%s", parts(n, "x", "xt", n->gates),
-                                                    parts(n, "s", "s", summed))
-                                     : parts(n, "g", "xt + s", n->gates),
-                     new_state(n), keep, y, n->lens ? "where(live, new, h)" : "new",
-                     !lstm     ? ""
-                     : n->lens ? "c = where(live, cell, c)\n"
-                               : "c = cell\n",
-                     lstm ? "cell = unsqueeze(c, [0])\n" : "") &&
-           (!all || !reverse ||
-            call_text(k, n->lens ? "y = reverse_sequence(y, lens)"
-                                 : "y = slice(y, [-1], [-9223372036854775807], [0], [-1])")) &&
-           (!all || call_text(k, "y = unsqueeze(y, [1])"));
+    if (n->gates == RNN)
+        return arena_printf(k->arena, "new = %s\n", at(n, d, 0, "g0"));
+    if (n->gates == GRU)
+        return arena_printf(k->arena,
+                            "update = %s\n"
+                            "reset = %s\n"
+                            "new = %s\n"
+                            "new = (1 - update) * new + update * h\n",
+                            at(n, d, 0, "x0 + s0"), at(n, d, 0, "x1 + s1"),
+                            at(n, d, 1,
+                               !get_int(k, "linear_before_reset", 0)
+                                   ? "x2 + matmul(reset * h, $real(r2))"
+                               : call_in(k, B) ? "x2 + reset * (s2 + b2)"
+                                               : "x2 + reset * s2"));
+    return arena_printf(
+        k->arena,
+        "in = %s\n"
+        "forget = %s\n"
+        "cell = forget * c + in * %s\n"
+        "new = %s * %s\n",
+        at(n, d, 0, peeps ? "g0 + p0 * c" : "g0"),
+        get_int(k, "input_forget", 0) ? "1 - in" : at(n, d, 0, peeps ? "g2 + p2 * c" : "g2"),
+        at(n, d, 1, "g3"), at(n, d, 0, peeps ? "g1 + p1 * cell" : "g1"), at(n, d, 2, "cell"));
+}
+
+/* y, last, cell become the results of direction d, each with an axis of directions. */
+static bool
+direction(const Net *n, uint32_t d, bool reverse)
+{
+    Call *k = n->k;
+    const bool lstm = n->gates == LSTM, gru = n->gates == GRU, all = n->want[0],
+               lens = call_in(k, LENS), reset_after = gru && get_int(k, "linear_before_reset", 0);
+
+    call_number(k, "d", d);
+    call_number(k, "from_ends", reverse && lens);
+    call_number(k, "lens", lens);
+    call_number(k, "reset_first", gru && !reset_after);
+    call_number(k, "reset_after", reset_after);
+    call_number(k, "all", all);
+    call_number(k, "turn", all && reverse);
+    call_fact(k, "and_c", lstm ? ", c" : "");
+    call_fact(k, "and_y", all ? ", y" : "");
+    call_fact(k, "with_c", lstm ? ", c = c" : "");
+    call_fact(k, "stacks_y", all ? " -> y" : "");
+    call_fact(k, "at", reverse && !lens ? "steps - 1 - t" : "t");
+    call_fact(k, "split",
+              gru ? arena_printf(k->arena, "%s%s", parts(n, "x", "xt", GRU),
+                                 parts(n, "s", "s", reset_after ? GRU : GRU - 1))
+                  : parts(n, "g", "xt + s", n->gates));
+    call_fact(k, "state", new_state(n, d));
+    return call_run(k, weights_text) && call_run(k, loop_text);
 }
 
 static bool
@@ -392,38 +351,36 @@ convert(Net n)
 {
     Call *k = n.k;
     static const char *const result[] = { "y", "last", "cell" };
-    const char *perm[] = { "[2, 0, 1, 3]", "[1, 0, 2]", "[1, 0, 2]" };
     ValueId first[3] = { 0 };
-    bool reverse;
+    uint32_t way;
 
-    n.reset_after = n.gates == GRU && get_int(k, "linear_before_reset", 0);
-    if (!check_node(&n) || !read_direction(&n, &reverse) || !read_functions(&n) ||
-        !check_shapes(&n))
+    if (!check_node(&n) || !get_choice(k, "direction", "forward reverse bidirectional", &way))
         return false;
-    n.lens = call_in(k, LENS) != 0;
-    n.peeps = n.gates == LSTM && call_in(k, P);
-    n.real = input_type(k, X)->dtype == DT_F64 ? "f64" : "f32";
+    n.directions = way == 2 ? 2 : 1;
+    call_number(k, "lstm", n.gates == LSTM);
+    call_number(k, "quantised", n.quantised);
     for (uint32_t i = 0; i < k->nout; i++)
-        n.want[i] = *text_of(k->proto->output[i]);
-    if (!read_inputs(&n))
+        n.want[i] = *k->proto->output[i];
+    if (!read_functions(&n) || !name_inputs(&n) || !read_inputs(&n))
         return false;
     call_name(k, "given", call_in(k, X));
-    for (n.d = 0; n.d < n.directions; n.d++) {
-        if (!direction(&n, n.d || reverse))
+    for (uint32_t d = 0; d < n.directions; d++) {
+        if (!direction(&n, d, d || way == 1))
             return false;
-        for (uint32_t i = 0; i < 3 && !n.d; i++)
+        for (uint32_t i = 0; i < 3 && !d; i++)
             first[i] = call_value(k, result[i]);
     }
     for (uint32_t i = 0; i < 3; i++) {
         if (!n.want[i])
             continue;
         call_name(k, "first", first[i]);
-        if (n.directions == 2 &&
-            !call_text(k, "%s = concat(first, %s) {axis = %u}", result[i], result[i], i ? 0 : 1))
-            return false;
-        if (!call_text(k, "%s = like(%s, given)", result[i], result[i]) ||
-            (get_int(k, "layout", 0) &&
-             !call_text(k, "%s = transpose(%s) {perm = %s}", result[i], result[i], perm[i])))
+        call_fact(k, "it", result[i]);
+        call_number(k, "both", n.directions == 2);
+        call_number(k, "axis", i ? 0 : 1);
+        call_fact(k, "perm", i ? "[1, 0, 2]" : "[2, 0, 1, 3]");
+        if (!call_text(k, "$both? $it = concat(first, $it) {axis = $axis}\n"
+                          "$it = like($it, given)\n"
+                          "$layout? $it = transpose($it) {perm = $perm}"))
             return false;
     }
     return true;

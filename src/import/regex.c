@@ -43,7 +43,7 @@ refuse(Regex *x, const char *what)
 static const RegexNode *
 piece(Regex *x, RegexNode t)
 {
-    return arena_copy(x->k->m->arena, &t, sizeof t);
+    return arena_copy(x->k->arena, &t, sizeof t);
 }
 
 /* ---- characters ------------------------------------------------------------------------------ */
@@ -51,8 +51,8 @@ piece(Regex *x, RegexNode t)
 static void
 add_range(Regex *x, int64_t first, int64_t last)
 {
-    VEC_PUSH(x->k->m->arena, &x->range, first);
-    VEC_PUSH(x->k->m->arena, &x->range, last);
+    VEC_PUSH(x->k->arena, &x->range, first);
+    VEC_PUSH(x->k->arena, &x->range, last);
 }
 
 /* The complement of n sorted ranges. */
@@ -384,7 +384,7 @@ instruction(Regex *x, int64_t what, int64_t a, int64_t b, int64_t first, int64_t
         return 0;
     }
     for (int i = 0; i < 5; i++)
-        VEC_PUSH(x->k->m->arena, &x->program, v[i]);
+        VEC_PUSH(x->k->arena, &x->program, v[i]);
     return at;
 }
 
@@ -402,7 +402,7 @@ emit(Regex *x, const RegexNode *t)
     int64_t at, over;
 
     for (; t->kind == BOTH; t = t->a)
-        VEC_PUSH(x->k->m->arena, &later, t->b);
+        VEC_PUSH(x->k->arena, &later, t->b);
     switch (t->kind) {
     case EMPTY:
     case BOTH: break;
@@ -457,7 +457,7 @@ regex_program(Call *k, const char *pattern)
     if (x.failed)
         return 0;
     int64_t count = here(&x), base = 1 + 5 * count,
-            *all = NEW_ARRAY(k->m->arena, int64_t, (size_t)base + x.range.n + 1);
+            *all = NEW_ARRAY(k->arena, int64_t, (size_t)base + x.range.n + 1);
     all[0] = count;
     for (uint32_t i = 0; i < x.program.n; i++)
         all[1 + i] =

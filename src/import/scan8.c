@@ -23,19 +23,19 @@ names(Arena *a, const char *what, size_t n)
 }
 
 /* The inner node: the attributes of the old one; directions get their newer name. */
-static Onnx__NodeProto *
-inner_node(Arena *a, const Onnx__NodeProto *old, char **in, size_t nin, char **out, size_t nout)
+static OnnxNode *
+inner_node(Arena *a, const OnnxNode *old, char **in, size_t nin, char **out, size_t nout)
 {
-    Onnx__NodeProto *n = arena_copy(a, old, sizeof *n);
+    OnnxNode *n = arena_copy(a, old, sizeof *n);
 
     n->n_input = nin;
     n->input = in;
     n->n_output = nout;
     n->output = out;
-    n->attribute = NEW_ARRAY(a, Onnx__AttributeProto *, old->n_attribute + 1);
+    n->attribute = NEW_ARRAY(a, OnnxAttribute *, old->n_attribute + 1);
     for (size_t i = 0; i < old->n_attribute; i++) {
         n->attribute[i] = arena_copy(a, old->attribute[i], sizeof *n->attribute[i]);
-        if (!strcmp(text_of(n->attribute[i]->name), "directions"))
+        if (!strcmp(n->attribute[i]->name, "directions"))
             n->attribute[i]->name = (char *)(uintptr_t)"scan_input_directions";
     }
     return n;
@@ -44,9 +44,9 @@ inner_node(Arena *a, const Onnx__NodeProto *old, char **in, size_t nin, char **o
 bool
 scan_batches(Call *k)
 {
-    Arena *a = k->m->arena;
-    const Onnx__NodeProto *old = k->proto;
-    const Onnx__GraphProto *body;
+    Arena *a = k->arena;
+    const OnnxNode *old = k->proto;
+    const OnnxGraph *body;
     size_t nin = old->n_input - 1, nout;
 
     if (!inside_graph(k, "body", &body))
@@ -56,22 +56,17 @@ scan_batches(Call *k)
                               "with opset 9 or newer");
     nout = body->n_output;
     char **in = names(a, "input", nin), **out = names(a, "output", nout);
-    Onnx__GraphProto *each = NEW(a, Onnx__GraphProto);
-    Onnx__NodeProto *node = made_node(a, "Scan", nin, old->n_output);
+    OnnxGraph *each = made_room(a, ONNX_NEW(a, Graph), 1, nin, nout);
+    OnnxNode *node = made_node(a, NULL, "Scan", 0, NULL, NULL);
     each->name = body->name;
-    each->n_node = 1;
-    each->node = NEW_ARRAY(a, Onnx__NodeProto *, 1);
-    each->node[0] = inner_node(a, old, in, nin, out, nout);
-    each->n_input = nin;
-    each->input = NEW_ARRAY(a, Onnx__ValueInfoProto *, nin + 1);
+    each->node[each->n_node++] = inner_node(a, old, in, nin, out, nout);
     for (size_t i = 0; i < nin; i++)
-        each->input[i] = made_info(a, in[i]);
-    each->n_output = old->n_output;
-    each->output = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 1);
+        made_input(each, made_info(a, in[i]));
     for (size_t i = 0; i < old->n_output && i < nout; i++)
-        each->output[i] = made_info(a, out[i]);
-
+        made_output(each, made_info(a, out[i]));
+    node->n_input = nin;
     node->input = old->input + 1;
+    node->n_output = old->n_output;
     node->output = old->output;
     made_graph(a, node, "body", each);
     made_int(a, node, "num_scan_inputs", (int64_t)nin);

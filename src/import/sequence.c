@@ -9,11 +9,8 @@
  * type and rank), and two derived names for the tensors. An empty sequence has no rank before its
  * first item.
  */
-#include "import/compose.h"
-#include "import/converters.h"
-#include "import/synthetic.h"
+#include "import/sequence.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #define MARK (UINT64_C(1) << 62)
@@ -28,8 +25,8 @@ sequence_is(uint64_t entry)
     return (entry & MARK) != 0;
 }
 
-static uint64_t
-mark_of(DType t, uint32_t rank) /* rank UINT32_MAX: none yet */
+uint64_t
+sequence_mark(DType t, uint32_t rank) /* rank UINT32_MAX: none yet */
 {
     return MARK | (uint64_t)(rank + 1) << 8 | t;
 }
@@ -52,8 +49,8 @@ dtype_of(uint64_t mark)
     return (DType)(mark & 0xff);
 }
 
-static uint32_t
-rank_of(uint64_t mark)
+uint32_t
+sequence_rank(uint64_t mark)
 {
     return (uint32_t)(mark >> 8 & 0xffffffff) - 1;
 }
@@ -72,7 +69,7 @@ sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional,
     Sym s = sym(c, name), items = sequence_part(c, s, 0), sizes = sequence_part(c, s, 1);
     const Expr *total = expr_symbol(c, arena_printf(m->arena, "%s_elements", name));
     const Expr *dim[2] = { expr_symbol(c, arena_printf(m->arena, "%s_length", name)), NULL };
-    uint64_t mark = mark_of(t, rank < 0 ? OPEN_RANK : (uint32_t)rank) |
+    uint64_t mark = sequence_mark(t, rank < 0 ? OPEN_RANK : (uint32_t)rank) |
                     (optional ? list ? OPTIONAL_LIST : OPTIONAL : 0);
     Loc loc = { .file = m->path };
     Var v;
@@ -87,17 +84,22 @@ sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional,
 
 /* ---- reading and making ---------------------------------------------------------------------- */
 
-typedef struct {
-    uint64_t mark;
-    ValueId items, sizes;
-} Sequence;
-
 static ValueId
 value_of(Call *k, Sym name)
 {
     uint64_t v = 0;
     map_get(&k->m->value, MAP_PTR(name), &v);
     return (ValueId)v;
+}
+
+uint64_t
+sequence_entry(const Call *k, uint32_t i)
+{
+    uint64_t v = 0;
+
+    if (i < k->proto->n_input)
+        map_get(&k->m->value, MAP_PTR(sym(k->c, k->proto->input[i])), &v);
+    return v;
 }
 
 static bool
@@ -112,60 +114,72 @@ takes_any_rank(const Call *k)
     return false;
 }
 
-static bool
-read(Call *k, uint32_t i, Sequence *s)
+static void
+name_both(Call *k, ValueId items, ValueId sizes)
 {
-    Sym name = i < k->proto->n_input ? sym(k->m->c, text_of(k->proto->input[i])) : sym(k->m->c, "");
+    call_name(k, "items", items);
+    call_name(k, "sizes", sizes);
+}
 
-    *s = (Sequence){ 0 };
-    map_get(&k->m->value, MAP_PTR(name), &s->mark);
-    if (sequence_is(s->mark) && rank_of(s->mark) == OPEN_RANK && !takes_any_rank(k))
+bool
+sequence_read(Call *k, uint32_t i, bool may_be_empty, Sequence *s)
+{
+    const uint64_t mark = sequence_entry(k, i);
+    const char *name = i < k->proto->n_input ? k->proto->input[i] : "";
+
+    if (sequence_is(mark) && sequence_rank(mark) == OPEN_RANK && !takes_any_rank(k))
         return call_refuse(
             k,
             "a sequence whose items' rank the model does not say; declare the shape of its items");
-    if (!sequence_is(s->mark))
+    if (!sequence_is(mark))
         return call_wrong(k, "input %u of %s is no sequence", i, k->proto->op_type);
-    s->items = value_of(k, sequence_part(k->m->c, name, 0));
-    s->sizes = value_of(k, sequence_part(k->m->c, name, 1));
+    *s = (Sequence){ mark, value_of(k, sequence_part(k->c, name, 0)),
+                     value_of(k, sequence_part(k->c, name, 1)) };
+    if (!s->sizes && !may_be_empty)
+        return call_wrong(k, "the sequence is empty");
+    call_names(k, "-> y");
+    name_both(k, s->items, s->sizes);
     return true;
 }
 
 static void
-put(Call *k, Sym name, Sequence s)
+put(Call *k, Sym name, uint64_t mark)
 {
-    map_put(&k->m->value, MAP_PTR(name), s.mark);
-    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 0)), s.items);
-    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 1)), s.sizes);
+    map_put(&k->m->value, MAP_PTR(name), mark);
+    map_put(&k->m->value, MAP_PTR(sequence_part(k->c, name, 0)), call_value(k, "items"));
+    map_put(&k->m->value, MAP_PTR(sequence_part(k->c, name, 1)), call_value(k, "sizes"));
 }
 
-static bool
-give(Call *k, Sequence s)
+bool
+sequence_give(Call *k, uint64_t mark)
 {
-    if (sequence_has_rank(s.mark) && (!s.items || !s.sizes))
+    if (sequence_has_rank(mark) && (!call_value(k, "items") || !call_value(k, "sizes")))
         return false;
-    put(k, sym(k->m->c, k->proto->n_output ? text_of(k->proto->output[0]) : ""), s);
+    k->results = NULL;
+    put(k, sym(k->c, k->proto->n_output ? k->proto->output[0] : ""), mark);
     return true;
 }
 
-/* A sequence without items, of that rank. */
-static Sequence
+/* Names those of a sequence without items; its mark. rank UINT32_MAX: none yet. */
+static uint64_t
 empty(Call *k, DType t, uint32_t rank)
 {
-    Ctx *c = k->m->c;
-    const Expr *none = expr_int(c, 0), *dim[2] = { none, expr_int(c, rank) };
-    const void *nothing = arena_alloc(k->m->arena, 16);
+    const Expr *none = expr_int(k->c, 0), *dim[2] = { none, expr_int(k->c, rank) };
+    const void *nothing = arena_alloc(k->arena, 16);
 
-    return (Sequence){ mark_of(t, rank),
-                       graph_const(k->m->g, "items", type_new(c, t, 1, dim), nothing),
-                       graph_const(k->m->g, "sizes", type_new(c, DT_I64, 2, dim), nothing) };
+    name_both(k, 0, 0);
+    if (rank != UINT32_MAX) {
+        call_name(k, "items", graph_const(k->m->g, "items", type_new(k->c, t, 1, dim), nothing));
+        call_name(k, "sizes",
+                  graph_const(k->m->g, "sizes", type_new(k->c, DT_I64, 2, dim), nothing));
+    }
+    return sequence_mark(t, rank);
 }
 
-/* A sequence of n tensors of one type and rank. */
-static bool
-construct(Call *k, uint32_t n, const ValueId *x, Sequence *s)
+bool
+sequence_construct(Call *k, uint32_t n, const ValueId *x, uint64_t *mark)
 {
-    ValueId *items = NEW_ARRAY(k->m->arena, ValueId, n),
-            *sizes = NEW_ARRAY(k->m->arena, ValueId, n);
+    ValueId *items = NEW_ARRAY(k->arena, ValueId, n), *sizes = NEW_ARRAY(k->arena, ValueId, n);
 
     for (uint32_t i = 0; i < n; i++) {
         if (!x[i])
@@ -174,37 +188,23 @@ construct(Call *k, uint32_t n, const ValueId *x, Sequence *s)
             value_type(k, x[i])->dtype != value_type(k, x[0])->dtype)
             return call_refuse(
                 k, "a sequence of %s and %s; Tenon needs items of one element type and one rank",
-                type_str(k->m->c, value_type(k, x[0])), type_str(k->m->c, value_type(k, x[i])));
+                type_str(k->c, value_type(k, x[0])), type_str(k->c, value_type(k, x[i])));
         items[i] = value_of_text(k, "x", &x[i], "reshape(x, [-1])");
         sizes[i] = value_of_text(k, "x", &x[i], "unsqueeze(shape(x), [0])");
     }
-    *s = (Sequence){ mark_of(value_type(k, x[0])->dtype, value_type(k, x[0])->rank),
-                     n == 1 ? items[0] : call_concat(k, n, items),
-                     n == 1 ? sizes[0] : call_concat(k, n, sizes) };
-    return s->items && s->sizes;
+    call_name(k, "items", n == 1 ? items[0] : call_concat(k, n, items));
+    call_name(k, "sizes", n == 1 ? sizes[0] : call_concat(k, n, sizes));
+    *mark = sequence_mark(value_type(k, x[0])->dtype, value_type(k, x[0])->rank);
+    return true;
 }
 
-/* i64[] */
-static ValueId
-length(Call *k, const Sequence *s)
+int64_t
+sequence_attr(const Call *k, const char *name, int64_t otherwise)
 {
-    return s->sizes ? value_of_text(k, "sizes", &s->sizes, "squeeze(shape(sizes)[0])")
-                    : value_of_text(k, "", NULL, "i64(0)");
+    const OnnxAttribute *a = node_attribute(k->proto, name);
+    return a ? a->i : otherwise;
 }
 
-/* Texts below read a sequence as items and sizes, and y is the node's result. */
-static void
-name_sequence(Call *k, const Sequence *s)
-{
-    call_names(k, "-> y");
-    call_name(k, "items", s->items);
-    call_name(k, "sizes", s->sizes);
-}
-
-/* n: items in the sequence; starts, i64[n + 1]: the begin of each, and the end of the last. */
-#define STARTS                                                                                     \
-    "n = squeeze(shape(sizes)[0])\n"                                                               \
-    "starts = [0, cum_sum(reduce_prod(sizes, [1]) {keepdims = 0}, 0)]\n"
 /* p: a position; negative ones count from the end. */
 #define POSITION STARTS "p = where(p < 0, p + n, p)\n"
 /* to: x[from .. end) along axis 0; the bounds are i64[1]. */
@@ -213,45 +213,49 @@ name_sequence(Call *k, const Sequence *s)
 
 /* ---- the operators --------------------------------------------------------------------------- */
 
-static int64_t
-int_attr(const Call *k, const char *name, int64_t otherwise)
-{
-    const Onnx__AttributeProto *a = node_attribute(k->proto, name);
-    return a ? a->i : otherwise;
-}
-
 static bool
 read_empty(Call *k)
 {
-    int64_t t = int_attr(k, "dtype", 1);
-    DType dtype = t == (int)t ? dtype_from_onnx((int)t) : DT_NONE;
+    const int64_t t = sequence_attr(k, "dtype", 1);
+    const DType dtype = t == (int)t ? dtype_from_onnx((int)t) : DT_NONE;
 
     if (dtype == DT_NONE)
         return call_refuse(k, "a sequence of ONNX type %s, which Tenon does not have",
-                           onnx_type_name(k->m->arena, (int)t));
-    return give(k, (Sequence){ .mark = mark_of(dtype, UINT32_MAX) });
+                           onnx_type_name(k->arena, (int)t));
+    return sequence_give(k, empty(k, dtype, UINT32_MAX));
 }
 
 static bool
 read_construct(Call *k)
 {
-    Sequence s;
+    uint64_t mark;
 
     if (!k->in.n)
         return call_wrong(k, "SequenceConstruct has no input");
-    return construct(k, k->in.n, k->in.at, &s) && give(k, s);
+    return sequence_construct(k, k->in.n, k->in.at, &mark) && sequence_give(k, mark);
 }
+
+#define LENGTH                                                                                     \
+    "sizes? y = squeeze(shape(sizes)[0])\n"                                                        \
+    "!sizes? y = i64(0)\n"
 
 static bool
 read_length(Call *k)
 {
     Sequence s;
 
-    if (!read(k, 0, &s))
-        return false;
-    ValueId n = length(k, &s);
-    call_bind(k, 0, n);
-    return n != 0;
+    return sequence_read(k, 0, true, &s) && call_text(k, LENGTH);
+}
+
+/* The item at position p. */
+static bool
+item_at(Call *k, ValueId p)
+{
+    call_name(k, "p", p);
+    return call_text(k, POSITION "shape = match(reshape(gather(sizes, p), [-1]))\n"
+                                 "count = reduce_prod(shape) {keepdims = 0}\n"
+                                 "at = gather(starts, p) + range(0, count, 1)\n"
+                                 "y = reshape(gather(items, at), shape) {allowzero = 1}");
 }
 
 static bool
@@ -259,16 +263,8 @@ read_at(Call *k)
 {
     Sequence s;
 
-    if (!read(k, 0, &s) || !need_input(k, 1))
-        return false;
-    if (!s.sizes)
-        return call_wrong(k, "the sequence is empty");
-    name_sequence(k, &s);
-    call_name(k, "p", call_int_list(k, k->in.at[1]));
-    return call_text(k, POSITION "shape = match(reshape(gather(sizes, p), [-1]))\n"
-                                 "count = reduce_prod(shape) {keepdims = 0}\n"
-                                 "at = gather(starts, p) + range(0, count, 1)\n"
-                                 "y = reshape(gather(items, at), shape) {allowzero = 1}");
+    return sequence_read(k, 0, false, &s) && need_input(k, 1) &&
+           item_at(k, call_int_list(k, k->in.at[1]));
 }
 
 /* May it have no items? */
@@ -280,74 +276,62 @@ may_be_empty(Call *k, const Sequence *s)
 }
 
 /* A sequence of unknown rank must have items of this rank, or none; a sequence of another rank must
- * have none: checks the number of elements of sizes. */
+ * have none: checks the number of elements of `sizes`. */
 static bool
-fix_rank(Call *k, Sequence *s, uint32_t rank)
+fix_rank(Call *k, uint32_t rank)
 {
-    Ctx *c = k->m->c;
-    const Type *t = value_type(k, s->sizes);
+    const Type *t = value_type(k, call_value(k, "sizes"));
     Constraint filled = {
-        type_count(c, t), expr_scale(c, t->dim[0], rank),
-        arena_printf(c->arena, "%s: the items of the sequence have rank %u, or there are none",
+        type_count(k->c, t), expr_scale(k->c, t->dim[0], rank),
+        arena_printf(k->c->arena, "%s: the items of the sequence have rank %u, or there are none",
                      k->origin, rank),
         NULL, SIZES_EQUAL
     };
-    VEC_PUSH(c->arena, &k->m->g->constraints, filled);
-    s->sizes = value_of_text(k, "sizes", &s->sizes,
-                             "n = reshape(squeeze(shape(sizes)[0]), [-1])\n"
-                             "list = gather(reshape(sizes, [-1]), iota(n * %u))\n"
-                             "reshape(list, [n, %u]) {allowzero = 1}",
-                             rank, rank);
-    s->mark = mark_of(dtype_of(s->mark), rank);
-    return s->sizes != 0;
+    VEC_PUSH(k->c->arena, &k->m->g->constraints, filled);
+    call_number(k, "rank", rank);
+    return call_text(k, "n = reshape(squeeze(shape(sizes)[0]), [-1])\n"
+                        "list = gather(reshape(sizes, [-1]), iota(n * $rank))\n"
+                        "sizes = reshape(list, [n, $rank]) {allowzero = 1}");
 }
 
-/* Inserts another sequence before position `at` of s; 0 is its end. */
-static bool
-insert(Call *k, Sequence *s, const Sequence *x, ValueId at, Sequence *out)
-{
-    *out = *x;
-    if (!s->sizes)
-        return true;
-    if (rank_of(s->mark) != rank_of(x->mark) && dtype_of(s->mark) == dtype_of(x->mark) &&
-        may_be_empty(k, s) && !fix_rank(k, s, rank_of(x->mark)))
-        return false;
-    out->mark = s->mark;
-    if (rank_of(s->mark) != rank_of(x->mark) || dtype_of(s->mark) != dtype_of(x->mark))
-        return call_refuse(
-            k,
-            "an item of another rank or element type; Tenon needs one for all items of a sequence");
-    name_sequence(k, s);
-    call_name(k, "more_items", x->items);
-    call_name(k, "more_sizes", x->sizes);
-    if (at)
-        call_name(k, "p", call_int_list(k, at));
-    if (!call_text(k, "%s",
-                   at ? POSITION
-                       "cut = gather(starts, p)\n"
-                       "n = reshape(n, [-1])\n" PART("front", "items", "[0]", "cut") PART(
-                           "rest", "items", "cut",
-                           "shape(items)") "items = [front, more_items, rest]\n" PART("front",
-                                                                                      "sizes",
-                                                                                      "[0]", "p")
-                           PART("rest", "sizes", "p",
-                                "n") "sizes = concat(front, more_sizes, rest) {axis = 0}"
-                      : "items = [items, more_items]\n"
-                        "sizes = concat(sizes, more_sizes) {axis = 0}"))
-        return false;
-    out->items = call_value(k, "items");
-    out->sizes = call_value(k, "sizes");
-    return true;
-}
-
+/* Inserts an item before a position, or at the end. */
 static bool
 read_insert(Call *k)
 {
-    Sequence s, x, out;
+    Sequence s;
+    uint64_t mark;
 
-    if (!read(k, 0, &s) || !need_input(k, 1) || !construct(k, 1, &k->in.at[1], &x))
+    if (!sequence_read(k, 0, true, &s) || !need_input(k, 1) ||
+        !sequence_construct(k, 1, &k->in.at[1], &mark))
         return false;
-    return insert(k, &s, &x, k->in.n > 2 ? k->in.at[2] : 0, &out) && give(k, out);
+    if (!s.sizes)
+        return sequence_give(k, mark);
+    const ValueId items = call_value(k, "items"), sizes = call_value(k, "sizes");
+    const bool same_type = dtype_of(s.mark) == dtype_of(mark),
+               same_rank = sequence_same_rank(s.mark, mark);
+    name_both(k, s.items, s.sizes);
+    if (!same_type || (!same_rank && !may_be_empty(k, &s)))
+        return call_refuse(
+            k,
+            "an item of another rank or element type; Tenon needs one for all items of a sequence");
+    if (!same_rank && !fix_rank(k, sequence_rank(mark)))
+        return false;
+    call_name(k, "more_items", items);
+    call_name(k, "more_sizes", sizes);
+    call_name(k, "p", call_int_list(k, call_in(k, 2)));
+    return call_run(k,
+                    call_in(k, 2) ? POSITION
+                        "cut = gather(starts, p)\n"
+                        "n = reshape(n, [-1])\n" PART("front", "items", "[0]", "cut") PART(
+                            "rest", "items", "cut",
+                            "shape(items)") "items = [front, more_items, rest]\n" PART("front",
+                                                                                       "sizes",
+                                                                                       "[0]", "p")
+                            PART("rest", "sizes", "p",
+                                 "n") "sizes = concat(front, more_sizes, rest) {axis = 0}"
+                                  : "items = [items, more_items]\n"
+                                    "sizes = concat(sizes, more_sizes) {axis = 0}") &&
+           sequence_give(k, same_rank ? s.mark : mark);
 }
 
 static bool
@@ -355,326 +339,92 @@ read_erase(Call *k)
 {
     Sequence s;
 
-    if (!read(k, 0, &s))
+    if (!sequence_read(k, 0, false, &s))
         return false;
-    if (!s.sizes)
-        return call_wrong(k, "the sequence is empty");
-    name_sequence(k, &s);
-    call_name(k, "p", k->in.n > 1 ? call_int_list(k, k->in.at[1]) : 0);
-    if (!call_text(
-            k, "!p? p = [-1]\n" POSITION "next = p + 1\n"
-               "n = reshape(n, [-1])\n"
-               "cut = gather(starts, p)\n"
-               "on = gather(starts, next)\n" PART("front", "items", "[0]", "cut")
-                   PART("rest", "items", "on",
-                        "shape(items)") "items = [front, rest]\n" PART("front", "sizes", "[0]", "p")
-                       PART("rest", "sizes", "next", "n") "sizes = concat(front, rest) {axis = 0}"))
-        return false;
-    return give(k, (Sequence){ s.mark, call_value(k, "items"), call_value(k, "sizes") });
-}
-
-/* rows: shapes of the items, sizes, with an axis inserted. */
-static bool
-read_fresh_axis(Call *k, int64_t axis, uint32_t rank)
-{
-    int64_t every[TN_MAX_RANK];
-    const char *before = "", *behind = "";
-
-    for (uint32_t d = 0; d < rank; d++)
-        every[d] = d;
-    if (axis)
-        before = arena_printf(k->m->arena, "gather(sizes, %s) {axis = 1}, ",
-                              ints_text(k, (uint32_t)axis, every));
-    if (axis < rank)
-        behind = arena_printf(k->m->arena, ", gather(sizes, %s) {axis = 1}",
-                              ints_text(k, rank - (uint32_t)axis, every + axis));
-    return call_text(k,
-                     "ones = expand(1, [reshape(n, [-1]), 1])\n"
-                     "rows = concat(%sones%s) {axis = 1}",
-                     before, behind);
-}
-
-/* outer, inner: the number of elements outside and inside of the axis, by the list `shape`. */
-static bool
-read_around(Call *k, uint32_t axis, uint32_t rank)
-{
-    if (!call_text(k, "outer = 1\ninner = 1"))
-        return false;
-    for (uint32_t d = 0; d < rank; d++)
-        if (d != axis && !call_text(k,
-                                    d < axis ? "outer = outer * squeeze(shape[%u])"
-                                             : "inner = inner * squeeze(shape[%u])",
-                                    d))
-            return false;
-    return true;
-}
-
-/* Joins all items along an axis, or along a new one. Element (o, j, i) of the result is from the
- * item that position j is in: o and i are the elements outside and inside of the axis, equal for
- * all items. */
-static bool
-read_concat(Call *k)
-{
-    Sequence s;
-    bool fresh = int_attr(k, "new_axis", 0) != 0;
-    int64_t axis = int_attr(k, "axis", 0);
-
-    if (!read(k, 0, &s))
-        return false;
-    if (!s.sizes)
-        return call_wrong(k, "the sequence is empty");
-    uint32_t rank = rank_of(s.mark), full = rank + fresh;
-    axis += axis < 0 ? full : 0;
-    if (axis < 0 || axis >= full || full > TN_MAX_RANK)
-        return call_wrong(k, "axis %lld of items of rank %u", (long long)axis, rank);
-    name_sequence(k, &s);
-    Text shape = { .arena = k->m->arena };
-    for (uint32_t d = 0; d < full; d++)
-        text_printf(&shape, d == axis ? "%sreshape(total, [-1])" : "%srow[%u]", d ? ", " : "", d);
-    return call_text(k, STARTS "rows = sizes") && (!fresh || read_fresh_axis(k, axis, rank)) &&
-           call_text(k,
-                     "along = reshape(gather(rows, [%" PRId64 "]) {axis = 1}, [-1])\n"
-                     "ends = cum_sum(along, 0)\n"
-                     "total = reduce_sum(along, [0]) {keepdims = 0}\n"
-                     "row = gather(rows, 0)\n"
-                     "shape = match([%s])",
-                     axis, text_str(&shape)) &&
-           read_around(k, (uint32_t)axis, full) &&
-           /* o, j, i as i64[O, 1, 1], i64[S, 1], i64[I] */
-           call_text(k,
-                     "o = unsqueeze(range(0, outer, 1), [1, 2])\n"
-                     "i = range(0, inner, 1)\n"
-                     "j = iota(shape[%" PRId64 "])\n"
-                     "behind = i64(unsqueeze(ends, [0]) <= unsqueeze(j, [1]))\n"
-                     "item = reduce_sum(behind, [1]) {keepdims = 0}\n"
-                     "width = gather(along, item)\n"
-                     "local = j - (gather(ends, item) - width)\n"
-                     "begin = unsqueeze(gather(starts, item), [1])\n"
-                     "at = o * unsqueeze(width, [1]) + unsqueeze(local, [1])\n"
-                     "at = at * inner + begin + i\n"
-                     "y = reshape(gather(items, at), shape) {allowzero = 1}",
-                     axis);
-}
-
-/* drop: parts of one, without the axis */
-static bool
-split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n, bool drop)
-{
-    ValueId out[64];
-    Sequence s;
-    Attr along = { .name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis };
-    OpNode split = call_node(k, OP_split, 1, &along, 2, (ValueId[]){ x, sizes });
-
-    if (!sizes || !graph_infer_op(k->m->g, &split, n, NULL, out))
-        return false;
-    for (uint32_t i = 0; i < n && drop; i++)
-        out[i] = value_of_text(k, "x", VALUES(out[i]), "squeeze(x, [%" PRId64 "])", axis);
-    return construct(k, n, out, &s) && give(k, s);
-}
-
-/* Splits into parts of `each` along the axis, the last of which may be smaller; drop: parts of one,
- * without the axis. Element t of all items is in part t / (O each I), where O and I are the numbers
- * of elements outside and inside of the axis. */
-static bool
-split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
-{
-    const Type *t = value_type(k, x);
-    uint32_t rank = 0;
-    Text columns = { .arena = k->m->arena };
-
-    name_sequence(k, &(Sequence){ 0 });
-    call_name(k, "x", x);
-    call_name(k, "each", each);
-    if (!call_text(k,
-                   "shape = shape(x)\n"
-                   "n = squeeze(shape[%u])\n"
-                   "s = max(i64(each), 1)\n"
-                   "count = match(reshape((n + (s - 1)) / s, [-1]), x.%u)\n"
-                   "part = iota(count)\n"
-                   "width = min(s, n - part * s)",
-                   axis, axis) ||
-        !read_around(k, axis, t->rank))
-        return false;
-    for (uint32_t d = 0; d < t->rank; d++)
-        if (d != axis)
-            text_printf(&columns, "%sunsqueeze(expand(shape[%u], count), [1])", rank++ ? ", " : "",
-                        d);
-        else if (!drop)
-            text_printf(&columns, "%sunsqueeze(width, [1])", rank++ ? ", " : "");
-    if (!call_text(k,
-                   rank ? "sizes = concat(%s) {axis = 1}"
-                        : "sizes = slice(unsqueeze(width, [1]), [0], [0], [1])%s",
-                   text_str(&columns)) ||
-        !call_text(k, "all = reshape(x, [-1])\n"
-                      "at = range(0, size(all), 1)\n"
-                      "p = at / (outer * s * inner)\n"
-                      "rest = at - p * (outer * s * inner)\n"
-                      "w = min(s, n - p * s)\n"
-                      "row = rest / (w * inner)\n"
-                      "from = row * n + (p * s + mod(rest / inner, w))\n"
-                      "items = gather(all, from * inner + mod(rest, inner))"))
-        return false;
-    return give(
-        k, (Sequence){ mark_of(t->dtype, rank), call_value(k, "items"), call_value(k, "sizes") });
-}
-
-/* Splits into parts known at compile time: `split` of them, or parts of that size, or of 1. */
-static bool
-read_split(Call *k)
-{
-    Ctx *c = k->m->c;
-    ValueId x = k->in.n ? k->in.at[0] : 0, given = k->in.n > 1 ? k->in.at[1] : 0;
-    const Type *t = x ? value_type(k, x) : NULL;
-    int64_t axis = int_attr(k, "axis", 0), extent, size[64], n = 0, each = 1;
-    const Known *known = given ? &k->m->g->value.at[given].known : NULL;
-    bool drop = !given && !int_attr(k, "keepdims", 1);
-
-    axis += t && axis < 0 ? t->rank : 0;
-    if (!t || axis < 0 || axis >= t->rank)
-        return call_wrong(k, "SplitToSequence along axis %lld", (long long)axis);
-    if (given && !known->at && value_type(k, given)->rank == 0)
-        return split_evenly(k, x, (uint32_t)axis, given, false);
-    if (given && !known->at) {
-        const Expr *most[64];
-        for (int i = 0; i < 64; i++)
-            most[i] = t->dim[axis];
-        int64_t count;
-        if (!expr_const(type_count(c, value_type(k, given)), &count) || count > 64)
-            return call_refuse(k, "SplitToSequence into %s parts; 64 are possible",
-                               type_str(c, value_type(k, given)));
-        given = call_match(k, call_int_list(k, given), most);
-        return split_into(k, x, axis, given, (uint32_t)count, false);
-    }
-    if (!expr_const(t->dim[axis], &extent) && given && value_type(k, given)->rank == 1)
-        return known->n <= 64
-                   ? split_into(k, x, axis, given, known->n, false)
-                   : call_refuse(k, "SplitToSequence into %u parts; 64 are possible", known->n);
-    if (!expr_const(t->dim[axis], &extent))
-        return split_evenly(k, x, (uint32_t)axis,
-                            given ? given : value_of_text(k, "", NULL, "i64(1)"), drop);
-    if (given && value_type(k, given)->rank == 1) {
-        for (n = 0; n < known->n && n < 64; n++)
-            if (!expr_const(known->at[n], &size[n]))
-                return call_refuse(k,
-                                   "SplitToSequence into parts that depend on the inputs' sizes");
-        n = known->n;
-    } else {
-        if (given && (!expr_const(known->at[0], &each) || each < 1))
-            return call_refuse(k, "SplitToSequence into parts of a size that is not known");
-        if (extent / each > 64)
-            return split_evenly(k, x, (uint32_t)axis,
-                                given ? given : value_of_text(k, "", NULL, "i64(1)"), drop);
-        for (int64_t left = extent; left > 0; left -= each, n++)
-            if (n < 64)
-                size[n] = left < each ? left : each;
-    }
-    if (n < 1 || n > 64)
-        return call_refuse(k, "SplitToSequence into %lld parts; 1 to 64 are possible",
-                           (long long)n);
-    return split_into(k, x, axis, call_ints(k, "sizes", (uint32_t)n, size), (uint32_t)n, drop);
+    call_name(k, "p", call_int_list(k, call_in(k, 1)));
+    return call_run(k,
+                    "!p? p = [-1]\n" POSITION "next = p + 1\n"
+                    "n = reshape(n, [-1])\n"
+                    "cut = gather(starts, p)\n"
+                    "on = gather(starts, next)\n" PART("front", "items", "[0]", "cut")
+                        PART("rest", "items", "on", "shape(items)") "items = [front, rest]\n" PART(
+                            "front", "sizes", "[0]", "p")
+                            PART("rest", "sizes", "next",
+                                 "n") "sizes = concat(front, rest) {axis = 0}") &&
+           sequence_give(k, s.mark);
 }
 
 /* ---- optionals ------------------------------------------------------------------------------- */
 
-static uint64_t
-mark_at(const Call *k, uint32_t i)
-{
-    uint64_t v = 0;
-
-    if (i < k->proto->n_input)
-        map_get(&k->m->value, MAP_PTR(sym(k->m->c, text_of(k->proto->input[i]))), &v);
-    return v;
-}
-
 static bool
 read_has_element(Call *k)
 {
-    uint64_t mark = mark_at(k, 0);
+    const uint64_t mark = sequence_entry(k, 0);
+    const uint8_t there = mark != 0;
     Sequence s;
-    uint8_t there = mark != 0;
-    ValueId v = graph_const(k->m->g, "there", type_new(k->m->c, DT_BOOL, 0, NULL),
-                            arena_copy(k->m->arena, &there, 1));
 
     if (sequence_is(mark) && mark & OPTIONAL_LIST)
         return call_refuse(
             k, "whether an optional sequence is there; Tenon knows it by its items alone");
-    if (sequence_is(mark) && mark & OPTIONAL) {
-        if (!read(k, 0, &s))
-            return false;
-        v = value_of_text(k, "n", VALUES(length(k, &s)), "n > 0");
-    }
-    call_bind(k, 0, v);
-    return v != 0;
+    if (sequence_is(mark) && mark & OPTIONAL)
+        return sequence_read(k, 0, true, &s) && call_text(k, LENGTH "y = y > 0");
+    call_bind(k, 0,
+              graph_const(k->m->g, "there", type_new(k->c, DT_BOOL, 0, NULL),
+                          arena_copy(k->arena, &there, 1)));
+    return true;
 }
 
 static bool
 read_get_element(Call *k)
 {
-    uint64_t mark = mark_at(k, 0);
+    const uint64_t mark = sequence_entry(k, 0);
     Sequence s;
 
     if (!mark)
         return call_wrong(k, "OptionalGetElement of nothing");
-    if (!sequence_is(mark)) {
-        ValueId v = call_op(k, OP_identity, 0, NULL, 1, &k->in.at[0], k->proto->output[0]);
-        call_bind(k, 0, v);
-        return v != 0;
-    }
-    if (mark & OPTIONAL) {
-        set_input(k, 1, value_of_text(k, "", NULL, "i64(0)"));
-        return read_at(k);
-    }
-    if (!read(k, 0, &s))
+    if (!sequence_is(mark))
+        return call_says(k, "x -> y", "y = identity(x)");
+    if (!sequence_read(k, 0, !(mark & OPTIONAL), &s))
         return false;
-    s.mark &= ~OPTIONAL_LIST;
-    return give(k, s);
+    return mark & OPTIONAL ? item_at(k, value_of_text(k, "", NULL, "[0]"))
+                           : sequence_give(k, mark & ~OPTIONAL_LIST);
 }
 
 static bool
 read_optional(Call *k)
 {
-    uint64_t mark = mark_at(k, 0);
-    const Onnx__AttributeProto *a = node_attribute(k->proto, "type");
-    const Onnx__TypeProto *t = a ? a->tp : NULL;
+    uint64_t mark = sequence_entry(k, 0);
+    const OnnxAttribute *a = node_attribute(k->proto, "type");
+    const OnnxType *t = a ? a->tp : NULL;
     Sequence s;
 
-    if (sequence_is(mark)) {
-        if (!read(k, 0, &s))
-            return false;
-        s.mark |= OPTIONAL_LIST;
-        return give(k, s);
-    }
-    if (mark) {
-        if (!construct(k, 1, k->in.at, &s))
-            return false;
-        s.mark |= OPTIONAL;
-        return give(k, s);
-    }
-    bool list = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
-    if (list)
-        t = t->sequence_type->elem_type;
-    if (!tensor_type(t) || dtype_from_onnx(t->tensor_type->elem_type) == DT_NONE)
+    if (sequence_is(mark))
+        return sequence_read(k, 0, true, &s) && sequence_give(k, mark | OPTIONAL_LIST);
+    if (mark)
+        return sequence_construct(k, 1, k->in.at, &mark) && sequence_give(k, mark | OPTIONAL);
+    const bool list = t && t->value_case == ONNX_SEQUENCE_TYPE;
+    t = list ? t->sequence_type->elem_type : t;
+    const DType dtype = tensor_type(t) ? dtype_from_onnx(t->tensor_type->elem_type) : DT_NONE;
+    if (dtype == DT_NONE)
         return call_refuse(k, "Optional without an element, of a type that Tenon does not have");
-    DType dtype = dtype_from_onnx(t->tensor_type->elem_type);
-    s = t->tensor_type->shape ? empty(k, dtype, (uint32_t)t->tensor_type->shape->n_dim)
-                              : (Sequence){ .mark = mark_of(dtype, UINT32_MAX) };
-    s.mark |= list ? OPTIONAL_LIST : OPTIONAL;
-    return give(k, s);
+    const OnnxShape *shape = t->tensor_type->shape;
+    mark = empty(k, dtype, shape ? (uint32_t)shape->n_dim : UINT32_MAX);
+    return sequence_give(k, mark | (list ? OPTIONAL_LIST : OPTIONAL));
 }
 
 static bool
 read_identity(Call *k)
 {
     Sequence s;
-    return read(k, 0, &s) && give(k, s);
+    return sequence_read(k, 0, true, &s) && sequence_give(k, s.mark);
 }
 
 /* An initial value without a rank gets the one that a loop's body finds. */
 bool
 sequence_settle(Call *k, Sym name, uint64_t mark)
 {
-    Sequence s = { 0, value_of(k, sequence_part(k->m->c, name, 0)),
-                   value_of(k, sequence_part(k->m->c, name, 1)) };
+    Sequence s = { 0, value_of(k, sequence_part(k->c, name, 0)),
+                   value_of(k, sequence_part(k->c, name, 1)) };
 
     map_get(&k->m->value, MAP_PTR(name), &s.mark);
     if (sequence_has_rank(s.mark) && !may_be_empty(k, &s))
@@ -682,116 +432,15 @@ sequence_settle(Call *k, Sym name, uint64_t mark)
             k,
             "a carried sequence of items of rank %u, to which an iteration adds one of "
             "rank %u; Tenon needs one rank",
-            rank_of(s.mark), rank_of(mark));
+            sequence_rank(s.mark), sequence_rank(mark));
+    name_both(k, s.items, s.sizes);
     if (!sequence_has_rank(s.mark))
-        s = empty(k, dtype_of(mark), rank_of(mark));
-    else if (!fix_rank(k, &s, rank_of(mark)))
+        empty(k, dtype_of(mark), sequence_rank(mark));
+    else if (!fix_rank(k, sequence_rank(mark)))
         return false;
-    put(k, name, s);
+    put(k, name,
+        sequence_mark(dtype_of(sequence_has_rank(s.mark) ? s.mark : mark), sequence_rank(mark)));
     return true;
-}
-
-/* ---- SequenceMap: a loop over the items, built of ONNX nodes --------------------------------- */
-
-/* The body of the loop: takes an item of each sequence, runs the map's body, and appends its
- * results. */
-static Onnx__GraphProto *
-map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
-{
-    Arena *a = k->m->arena;
-    Onnx__GraphProto *g = NEW(a, Onnx__GraphProto);
-    size_t nin = body->n_input, nout = body->n_output, at = 0;
-    char *const turn = arena_str(a, "map turn"), *const go = arena_str(a, "map go"),
-                *const again = arena_str(a, "map again");
-
-    g->name = arena_str(a, "map");
-    g->node = NEW_ARRAY(a, Onnx__NodeProto *, body->n_node + nin + nout + 1);
-    g->input = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 2);
-    g->output = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 1);
-    g->n_input = nout + 2;
-    g->n_output = nout + 1;
-    g->initializer = body->initializer;
-    g->n_initializer = body->n_initializer;
-    g->sparse_initializer = body->sparse_initializer;
-    g->n_sparse_initializer = body->n_sparse_initializer;
-    g->input[0] = made_scalar(a, turn, 7);
-    g->input[1] = made_scalar(a, go, 9);
-    for (size_t i = 0; i < nin; i++) {
-        bool list = sequence_is(mark_at(k, (uint32_t)i));
-        Onnx__NodeProto *n = made_node(a, list ? "SequenceAt" : "Identity", list ? 2 : 1, 1);
-        n->input[0] = in_name[i];
-        if (list)
-            n->input[1] = turn;
-        n->output[0] = body->input[i]->name;
-        g->node[at++] = n;
-    }
-    for (size_t i = 0; i < body->n_node; i++)
-        g->node[at++] = body->node[i];
-    for (size_t i = 0; i < nout; i++) {
-        Onnx__NodeProto *n = made_node(a, "SequenceInsert", 2, 1);
-        char *before = arena_printf(a, "map %zu", i),
-             *after = arena_printf(a, "map %zu and this", i);
-        n->input[0] = before;
-        n->input[1] = body->output[i]->name;
-        n->output[0] = after;
-        g->node[at++] = n;
-        g->input[2 + i] = made_info(a, before);
-        g->output[1 + i] = made_info(a, after);
-    }
-    Onnx__NodeProto *n = made_node(a, "Identity", 1, 1);
-    n->input[0] = go;
-    n->output[0] = again;
-    g->node[at++] = n;
-    g->output[0] = made_info(a, again);
-    g->n_node = at;
-    return g;
-}
-
-static bool
-read_map(Call *k)
-{
-    Model *m = k->m;
-    Arena *a = m->arena;
-    const Onnx__AttributeProto *attr = node_attribute(k->proto, "body");
-    const Onnx__GraphProto *body = attr ? attr->g : NULL, *from = m->from;
-    size_t nin = k->proto->n_input, nout = k->proto->n_output;
-
-    if (!body || body->n_input != nin || body->n_output < nout || !nin ||
-        !sequence_is(mark_at(k, 0)))
-        return call_wrong(
-            k, "SequenceMap needs a sequence, and a body that takes %zu values and gives %zu", nin,
-            nout);
-    Onnx__GraphProto *g = NEW(a, Onnx__GraphProto);
-    g->name = arena_str(a, "map");
-    g->node = NEW_ARRAY(a, Onnx__NodeProto *, body->n_output + 2);
-    Onnx__NodeProto *length_node = made_node(a, "SequenceLength", 1, 1),
-                    *loop = made_node(a, "Loop", 2 + body->n_output, body->n_output);
-    length_node->input[0] = k->proto->input[0];
-    length_node->output[0] = arena_str(a, "map length");
-    loop->input[0] = length_node->output[0];
-    loop->input[1] = arena_str(a, "");
-    g->node[g->n_node++] = length_node;
-    g->output = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 1);
-    for (size_t i = 0; i < body->n_output; i++) {
-        const Onnx__TypeProto *t = body->output[i]->type;
-        Onnx__NodeProto *n = made_node(a, "SequenceEmpty", 0, 1);
-        n->output[0] = arena_printf(a, "map empty %zu", i);
-        made_int(a, n, "dtype", tensor_type(t) ? t->tensor_type->elem_type : 1);
-        loop->input[2 + i] = n->output[0];
-        loop->output[i] = i < nout ? k->proto->output[i] : arena_printf(a, "map unused %zu", i);
-        g->node[g->n_node++] = n;
-        if (i < nout)
-            g->output[g->n_output++] = made_info(a, loop->output[i]);
-    }
-    made_graph(a, loop, "body", map_body(k, body, k->proto->input));
-    g->node[g->n_node++] = loop;
-    ValueList output = { 0 };
-    for (size_t i = 0; i < nout; i++) /* now results of the loop */
-        map_put(&m->value, MAP_PTR(sym(m->c, text_of(k->proto->output[i]))), 0);
-    m->from = g;
-    bool ok = model_body(m, &output, NULL);
-    m->from = from;
-    return ok;
 }
 
 const OpRow sequence_rows[] = {
@@ -801,12 +450,12 @@ const OpRow sequence_rows[] = {
     { "SequenceAt", OP_NONE, read_at, "i1 n1", .control = true },
     { "SequenceInsert", OP_NONE, read_insert, "i2 n2", .control = true },
     { "SequenceErase", OP_NONE, read_erase, "i1 n1", .control = true },
-    { "ConcatFromSequence", OP_NONE, read_concat, .control = true },
-    { "SplitToSequence", OP_NONE, read_split, "i1", .control = true },
+    { "ConcatFromSequence", OP_NONE, sequence_concat, .control = true },
+    { "SplitToSequence", OP_NONE, sequence_split, "i1", .control = true },
     { "OptionalHasElement", OP_NONE, read_has_element, .control = true },
     { "OptionalGetElement", OP_NONE, read_get_element, .control = true },
     { "Optional", OP_NONE, read_optional, .control = true },
-    { "SequenceMap", OP_NONE, read_map, .control = true },
+    { "SequenceMap", OP_NONE, sequence_map, .control = true },
     { 0 },
 };
 
@@ -815,5 +464,6 @@ sequence_row(const Call *k, const OpRow *row)
 {
     static const OpRow identity = { "Identity", OP_identity, read_identity, .control = true };
 
-    return row && !strcmp(row->onnx, "Identity") && sequence_is(mark_at(k, 0)) ? &identity : row;
+    return row && !strcmp(row->onnx, "Identity") && sequence_is(sequence_entry(k, 0)) ? &identity
+                                                                                      : row;
 }

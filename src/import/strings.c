@@ -2,80 +2,74 @@
 #include "import/compose.h"
 #include "import/converters.h"
 
-#include <inttypes.h>
 #include <string.h>
 
-ValueId
-call_strings(Call *k, const char *name, const Onnx__AttributeProto *a)
+const char *const *
+call_string_list(Call *k, const OnnxAttribute *a)
 {
-    size_t n = a ? a->n_strings : 0;
-    const char **s = NEW_ARRAY(k->m->arena, const char *, n + 1);
-    const Expr *dim = expr_int(k->m->c, (int64_t)n);
+    const char **s = NEW_ARRAY(k->arena, const char *, a->n_strings + 1);
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < a->n_strings; i++) {
         OnnxBytes one = a->strings[i];
-        if (one.len && memchr(one.data, 0, one.len)) {
-            call_refuse(k,
-                        "string %zu of attribute \"%s\" has a zero byte inside, where Tenon's end",
-                        i, text_of(a->name));
-            return 0;
-        }
-        s[i] = sym_n(k->m->c, one.len ? (const char *)one.data : "", one.len);
+        if (one.len && memchr(one.data, 0, one.len))
+            return (call_refuse(k,
+                                "string %zu of attribute \"%s\" has a zero byte inside, where "
+                                "Tenon's end",
+                                i, a->name),
+                    NULL);
+        s[i] = sym_n(k->c, one.len ? (const char *)one.data : "", one.len);
     }
-    return graph_const(k->m->g, name, type_new(k->m->c, DT_STR, 1, &dim), s);
+    return s;
+}
+
+ValueId
+call_strings(Call *k, const char *name, const OnnxAttribute *a)
+{
+    const char *const *s = a ? call_string_list(k, a) : NULL;
+
+    return a && !s ? 0 : call_list(k, name, DT_STR, a ? (uint32_t)a->n_strings : 0, s);
 }
 
 ValueId
 call_string(Call *k, const char *name, const char *s)
 {
-    const char **at = NEW(k->m->arena, const char *);
+    const char **at = NEW(k->arena, const char *);
 
-    *at = sym(k->m->c, s);
-    return graph_const(k->m->g, name, type_new(k->m->c, DT_STR, 0, NULL), at);
-}
-
-static const char *
-string_attr(Call *k, const char *name)
-{
-    return attr_string((Attrs){ k->attr.at, k->attr.n }, name, "");
+    *at = sym(k->c, s);
+    return graph_const(k->m->g, name, type_new(k->c, DT_STR, 0, NULL), at);
 }
 
 bool
 convert_string_split(Call *k)
 {
-    const int64_t cuts = get_int(k, "maxsplit", -1);
-
     if (!call_names(k, "x -> y pieces"))
         return false;
-    call_name(k, "by", call_string(k, "delimiter", string_attr(k, "delimiter")));
-    return call_text(k,
-                     "pieces = string_pieces(x, by) {maxsplit = %" PRId64 "}\n"
-                     "most = reduce_max(reshape(pieces, [-1])) {keepdims = 0}\n"
-                     "y = string_split(x, by, match(max(most, 0))) {maxsplit = %" PRId64 "}",
-                     cuts, cuts);
+    call_name(k, "by", call_string(k, "delimiter", get_string(k, "delimiter", "")));
+    return call_text(k, "pieces = string_pieces(x, by) {maxsplit = $maxsplit:-1}\n"
+                        "most = max(reduce_max(reshape(pieces, [-1])) {keepdims = 0}, 0)\n"
+                        "y = string_split(x, by, match(most)) {maxsplit = $maxsplit:-1}");
 }
 
 bool
 convert_string_normalizer(Call *k)
 {
-    Ctx *c = k->m->c;
-    const char *turn = string_attr(k, "case_change_action");
-    int way = !strcmp(turn, "LOWER") ? 1 : !strcmp(turn, "UPPER") ? 2 : 0;
+    const char *turn = get_string(k, "case_change_action", "");
     ValueId words = call_strings(k, "words", node_attribute(k->proto, "stopwords"));
 
     if (!words || !call_names(k, "x -> y"))
         return false;
     const Type *t = input_type(k, 0);
     if (t->rank != 1 && !(t->rank == 2 && expr_is(t->dim[0], 1)))
-        return call_wrong(k, "StringNormalizer of %s; [n] and [1, n] are possible", type_str(c, t));
+        return call_wrong(k, "StringNormalizer of %s; [n] and [1, n] are possible",
+                          type_str(k->c, t));
     call_name(k, "words", words);
-    return call_text(k,
-                     "kept, count = string_normalize(%s, words) "
-                     "{case = %d, sensitive = %" PRId64 "}\n"
-                     "y = slice(kept, [0], match(count, kept.0))%s",
-                     t->rank == 2 ? "reshape(x, [-1])" : "x", way,
-                     get_int(k, "is_case_sensitive", 0),
-                     t->rank == 2 ? "\ny = reshape(y, [1, -1])" : "");
+    call_number(k, "row", t->rank == 2);
+    call_number(k, "case", !strcmp(turn, "LOWER") ? 1 : !strcmp(turn, "UPPER") ? 2 : 0);
+    return call_text(k, "$row? x = reshape(x, [-1])\n"
+                        "kept, count = string_normalize(x, words) "
+                        "{case = $case, sensitive = $is_case_sensitive:0}\n"
+                        "y = slice(kept, [0], match(count, kept.0))\n"
+                        "$row? y = reshape(y, [1, -1])");
 }
 
 bool
@@ -83,15 +77,15 @@ convert_regex_full_match(Call *k)
 {
     if (!call_names(k, "x -> y"))
         return false;
-    call_name(k, "program", regex_program(k, string_attr(k, "pattern")));
+    call_name(k, "program", regex_program(k, get_string(k, "pattern", "")));
     return call_value(k, "program") && call_text(k, "y = regex_match(x, program)");
 }
 
 /* Separators as one expression: any of them, taken literally. */
 static const char *
-any_of(Call *k, const Onnx__AttributeProto *a)
+any_of(Call *k, const OnnxAttribute *a)
 {
-    Text t = { .arena = k->m->arena };
+    Text t = { .arena = k->arena };
 
     for (size_t i = 0; i < a->n_strings; i++)
         text_printf(&t, "%s(?:%.*s)", i ? "|" : "", (int)a->strings[i].len,
@@ -104,10 +98,8 @@ any_of(Call *k, const Onnx__AttributeProto *a)
 bool
 convert_tokenizer(Call *k)
 {
-    Ctx *c = k->m->c;
-    const Onnx__AttributeProto *separators = node_attribute(k->proto, "separators");
-    const char *tokens = string_attr(k, "tokenexp");
-    int64_t least = get_int(k, "mincharnum", 1), marks = get_int(k, "mark", 0);
+    const OnnxAttribute *separators = node_attribute(k->proto, "separators");
+    const char *tokens = get_string(k, "tokenexp", "");
     bool single = separators && separators->n_strings == 1 && separators->strings[0].len == 0;
 
     if (!call_names(k, "x -> y"))
@@ -115,26 +107,26 @@ convert_tokenizer(Call *k)
     if (!*tokens == !separators)
         return call_wrong(k, "Tokenizer has %s of tokenexp and separators; it needs one of them",
                           separators ? "both" : "none");
-    if (least < 1)
+    if (get_int(k, "mincharnum", 1) < 1)
         return call_wrong(k, "mincharnum is %lld; tokens have at least one character",
-                          (long long)least);
+                          (long long)get_int(k, "mincharnum", 1));
     if (input_type(k, 0)->rank < 1 || input_type(k, 0)->rank > 2)
         return call_wrong(k, "Tokenizer of %s; [c] and [n, c] are possible",
-                          type_str(c, input_type(k, 0)));
+                          type_str(k->c, input_type(k, 0)));
     call_name(k, "program",
               regex_program(k, single       ? "[\\x{1}-\\x{10FFFF}]"
                                : separators ? any_of(k, separators)
                                             : tokens));
-    call_name(k, "pad", call_string(k, "pad", string_attr(k, "pad_value")));
-    const char *attrs =
-        arena_printf(k->m->arena, "between = %d, least = %" PRId64, separators && !single, least);
+    call_name(k, "pad", call_string(k, "pad", get_string(k, "pad_value", "")));
+    call_number(k, "marks", get_int(k, "mark", 0) != 0);
+    call_number(k, "between", separators && !single);
     return call_value(k, "program") &&
-           call_text(k,
-                     "n = tokens(x, program) {%s}\n"
-                     "most = max(reduce_max(reshape(n, [-1])) {keepdims = 0}, 0)\n"
-                     "%s" /* without tokens there are no marks */
-                     "y = tokenize(x, program, pad, match(most)) {%s, marks = %d}",
-                     attrs, marks ? "most = most + 2 * min(most, 1)\n" : "", attrs, marks != 0);
+           call_text(k, "n = tokens(x, program) {between = $between, least = $mincharnum:1}\n"
+                        "most = max(reduce_max(reshape(n, [-1])) {keepdims = 0}, 0)\n"
+                        /* without tokens there are no marks */
+                        "$marks? most = most + 2 * min(most, 1)\n"
+                        "y = tokenize(x, program, pad, match(most)) "
+                        "{between = $between, least = $mincharnum:1, marks = $marks}");
 }
 
 bool

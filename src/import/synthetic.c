@@ -4,25 +4,56 @@
 
 #include <string.h>
 
-Onnx__NodeProto *
-made_node(Arena *a, const char *op, size_t nin, size_t nout)
-{
-    Onnx__NodeProto *n = NEW(a, Onnx__NodeProto);
+enum { ATTRIBUTES = 4 }; /* of a node, at most */
 
-    n->op_type = arena_str(a, op);
-    n->name = n->op_type;
-    n->input = NEW_ARRAY(a, char *, nin + 1);
-    n->output = NEW_ARRAY(a, char *, nout + 1);
+OnnxGraph *
+made_room(Arena *a, const OnnxGraph *like, size_t node, size_t input, size_t output)
+{
+    OnnxGraph *g = arena_copy(a, like, sizeof *g);
+
+    g->node = NEW_ARRAY(a, OnnxNode *, node + 1);
+    g->input = NEW_ARRAY(a, OnnxValueInfo *, input + 1);
+    g->output = NEW_ARRAY(a, OnnxValueInfo *, output + 1);
+    g->n_node = g->n_input = g->n_output = 0;
+    return g;
+}
+
+void
+made_input(OnnxGraph *g, OnnxValueInfo *v)
+{
+    g->input[g->n_input++] = v;
+}
+
+void
+made_output(OnnxGraph *g, OnnxValueInfo *v)
+{
+    g->output[g->n_output++] = v;
+}
+
+OnnxNode *
+made_node(Arena *a, OnnxGraph *g, const char *op, size_t nin, const char *const *in,
+          const char *out)
+{
+    OnnxNode *n = ONNX_NEW(a, Node);
+
+    n->op_type = n->name = arena_str(a, op);
     n->n_input = nin;
-    n->n_output = nout;
-    n->attribute = NEW_ARRAY(a, Onnx__AttributeProto *, MADE_ATTRIBUTES);
+    n->input = NEW_ARRAY(a, char *, nin + 1);
+    for (size_t i = 0; i < nin; i++)
+        n->input[i] = arena_str(a, in[i]);
+    n->n_output = out != NULL;
+    n->output = NEW_ARRAY(a, char *, 1);
+    n->output[0] = out ? arena_str(a, out) : NULL;
+    n->attribute = NEW_ARRAY(a, OnnxAttribute *, ATTRIBUTES);
+    if (g)
+        g->node[g->n_node++] = n;
     return n;
 }
 
-static Onnx__AttributeProto *
-made_attribute(Arena *a, Onnx__NodeProto *n, const char *name)
+static OnnxAttribute *
+made_attribute(Arena *a, OnnxNode *n, const char *name)
 {
-    Onnx__AttributeProto *p = NEW(a, Onnx__AttributeProto);
+    OnnxAttribute *p = ONNX_NEW(a, Attribute);
 
     p->name = arena_str(a, name);
     p->has_type = 1;
@@ -31,43 +62,43 @@ made_attribute(Arena *a, Onnx__NodeProto *n, const char *name)
 }
 
 void
-made_int(Arena *a, Onnx__NodeProto *n, const char *name, int64_t v)
+made_int(Arena *a, OnnxNode *n, const char *name, int64_t v)
 {
-    Onnx__AttributeProto *p = made_attribute(a, n, name);
+    OnnxAttribute *p = made_attribute(a, n, name);
 
-    p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+    p->type = ONNX_INT;
     p->i = v;
     p->has_i = 1;
 }
 
 void
-made_graph(Arena *a, Onnx__NodeProto *n, const char *name, Onnx__GraphProto *g)
+made_graph(Arena *a, OnnxNode *n, const char *name, OnnxGraph *g)
 {
-    Onnx__AttributeProto *p = made_attribute(a, n, name);
+    OnnxAttribute *p = made_attribute(a, n, name);
 
-    p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
+    p->type = ONNX_GRAPH;
     p->g = g;
 }
 
-Onnx__ValueInfoProto *
+OnnxValueInfo *
 made_info(Arena *a, const char *name)
 {
-    Onnx__ValueInfoProto *v = NEW(a, Onnx__ValueInfoProto);
+    OnnxValueInfo *v = ONNX_NEW(a, ValueInfo);
 
     v->name = arena_str(a, name);
     return v;
 }
 
-Onnx__ValueInfoProto *
+OnnxValueInfo *
 made_scalar(Arena *a, const char *name, int type)
 {
-    Onnx__ValueInfoProto *v = made_info(a, name);
+    OnnxValueInfo *v = made_info(a, name);
 
-    v->type = NEW(a, Onnx__TypeProto);
-    v->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    v->type->tensor_type = NEW(a, Onnx__TypeProto__Tensor);
+    v->type = ONNX_NEW(a, Type);
+    v->type->value_case = ONNX_TENSOR_TYPE;
+    v->type->tensor_type = ONNX_NEW(a, TensorType);
     v->type->tensor_type->has_elem_type = 1;
     v->type->tensor_type->elem_type = type;
-    v->type->tensor_type->shape = NEW(a, Onnx__TensorShapeProto);
+    v->type->tensor_type->shape = ONNX_NEW(a, Shape);
     return v;
 }

@@ -5,14 +5,19 @@
 
 #include "import/call.h"
 
-enum { MADE_ATTRIBUTES = 4 }; /* of a node, at most */
-
-/* A node whose names are set later; attributes of it. */
-Onnx__NodeProto *made_node(Arena *a, const char *op, size_t nin, size_t nout);
-void made_int(Arena *a, Onnx__NodeProto *n, const char *name, int64_t v);
-void made_graph(Arena *a, Onnx__NodeProto *n, const char *name, Onnx__GraphProto *g);
+/* A copy of a graph, with room for other nodes, inputs and outputs, and none yet. */
+OnnxGraph *made_room(Arena *a, const OnnxGraph *like, size_t node, size_t input, size_t output);
+void made_input(OnnxGraph *g, OnnxValueInfo *v);
+void made_output(OnnxGraph *g, OnnxValueInfo *v);
+/* A node with names of inputs and of a result, or none; in g, or NULL. Attributes of it: four at
+ * most. */
+OnnxNode *made_node(Arena *a, OnnxGraph *g, const char *op, size_t nin, const char *const *in,
+                    const char *out);
+#define MADE(...) ((const char *const[]){ __VA_ARGS__ })
+void made_int(Arena *a, OnnxNode *n, const char *name, int64_t v);
+void made_graph(Arena *a, OnnxNode *n, const char *name, OnnxGraph *g);
 /* An input or output of a graph: only a name, or also the number of an ONNX type. */
-Onnx__ValueInfoProto *made_info(Arena *a, const char *name);
-Onnx__ValueInfoProto *made_scalar(Arena *a, const char *name, int type);
+OnnxValueInfo *made_info(Arena *a, const char *name);
+OnnxValueInfo *made_scalar(Arena *a, const char *name, int type);
 
 #endif

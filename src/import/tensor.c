@@ -16,7 +16,7 @@ typedef struct {
     Arena *a;
     const char *path, *what;
     Loc loc;
-    const Onnx__TensorProto *t;
+    const OnnxTensor *t;
     DType dtype;
     int64_t count;
     int64_t bytes; /* in the file */
@@ -37,12 +37,25 @@ onnx_type_name(Arena *a, int type)
                                                                  : arena_printf(a, "%d", type);
 }
 
+/* Reports about the tensor, "NAME: …"; false. */
+static bool __attribute__((format(printf, 3, 4)))
+wrong(const TensorSource *s, DiagClass class, const char *format, ...)
+{
+    Text t = { .arena = s->a };
+    va_list args;
+
+    va_start(args, format);
+    text_vprintf(&t, format, args);
+    va_end(args);
+    return diag_error(&s->c->diags, class, s->loc, "%s: %s", s->what, text_str(&t));
+}
+
 static bool
 bad(TensorSource *s, const char *text, int64_t got, int64_t want)
 {
-    return diag_error(&s->c->diags, DIAG_MODEL, s->loc,
-                      "%s has %" PRId64 " %s, its type needs %" PRId64 "; export the model again",
-                      s->what, got, text, want);
+    return wrong(s, DIAG_MODEL,
+                 "it has %" PRId64 " %s, its type needs %" PRId64 "; export the model again", got,
+                 text, want);
 }
 
 static bool
@@ -53,30 +66,27 @@ external_path(TensorSource *s, const char *location, const char **out)
     char root[PATH_MAX], real[PATH_MAX];
 
     if (!location || !*location)
-        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: external data without a location",
-                          s->what);
+        return wrong(s, DIAG_MODEL, "external data without a location");
     if (location[0] == '/')
-        return diag_error(
-            &c->diags, DIAG_MODEL, s->loc,
-            "%s: external data at the absolute path \"%s\"; it must lie in the model's folder",
-            s->what, location);
+        return wrong(s, DIAG_MODEL,
+                     "external data at the absolute path \"%s\"; it must lie in the model's folder",
+                     location);
     const char *joined = path_join(s->a, folder, location);
     if (!realpath(folder, root) || !realpath(joined, real))
-        return diag_error(&c->diags, DIAG_MODEL, s->loc,
-                          "%s: the external data file \"%s\" is not there; put it beside the model",
-                          s->what, location);
+        return wrong(s, DIAG_MODEL,
+                     "the external data file \"%s\" is not there; put it beside the model",
+                     location);
     size_t n = strlen(root);
     if (strncmp(root, real, n) || (real[n] != '/' && strcmp(root, "/")))
-        return diag_error(
-            &c->diags, DIAG_MODEL, s->loc,
-            "%s: the external data file \"%s\" leads out of the model's folder; it must lie in it",
-            s->what, location);
+        return wrong(
+            s, DIAG_MODEL,
+            "the external data file \"%s\" leads out of the model's folder; it must lie in it",
+            location);
     struct stat st;
     if (stat(real, &st) || !S_ISREG(st.st_mode))
-        return diag_error(
-            &c->diags, DIAG_MODEL, s->loc,
-            "%s: the external data \"%s\" is not a file; put the file beside the model", s->what,
-            location);
+        return wrong(s, DIAG_MODEL,
+                     "the external data \"%s\" is not a file; put the file beside the model",
+                     location);
     *out = sym(c, real);
     return true;
 }
@@ -106,9 +116,8 @@ decimal(TensorSource *s, const char *key, const char *text, uint64_t *v)
     *v = strtoull(text, &end, 10);
     if (!errno && *text >= '0' && *text <= '9' && !*end)
         return true;
-    return diag_error(&s->c->diags, DIAG_MODEL, s->loc,
-                      "%s: the %s of its external data is \"%s\", not a number of bytes", s->what,
-                      key, text);
+    return wrong(s, DIAG_MODEL, "the %s of its external data is \"%s\", not a number of bytes", key,
+                 text);
 }
 
 static bool
@@ -120,7 +129,7 @@ external(TensorSource *s, const void **data)
     Bytes file;
 
     for (size_t i = 0; i < s->t->n_external_data; i++) {
-        const Onnx__StringStringEntryProto *e = s->t->external_data[i];
+        const OnnxStringStringEntry *e = s->t->external_data[i];
         if (!e->key || !e->value)
             continue;
         if (!strcmp(e->key, "location"))
@@ -132,17 +141,16 @@ external(TensorSource *s, const void **data)
     if (!external_path(s, location, &path) || !map_external(s, path, &file))
         return false;
     if (length != (uint64_t)s->bytes)
-        return diag_error(&s->c->diags, DIAG_MODEL, s->loc,
-                          "%s: its external data has %" PRIu64 " bytes, its type needs %" PRId64
-                          "; export the model again",
-                          s->what, length, s->bytes);
+        return wrong(s, DIAG_MODEL,
+                     "its external data has %" PRIu64 " bytes, its type needs %" PRId64
+                     "; export the model again",
+                     length, s->bytes);
     if (offset > file.bytes || length > file.bytes - offset)
-        return diag_error(
-            &s->c->diags, DIAG_MODEL, s->loc,
-            "%s: its external data is %" PRIu64 " bytes at offset %" PRIu64 " (to %" PRIu64
-            ") of \"%s\", "
-            "which has %zu: the file is truncated, or another; copy or export it again",
-            s->what, length, offset, offset + length, location, file.bytes);
+        return wrong(s, DIAG_MODEL,
+                     "its external data is %" PRIu64 " bytes at offset %" PRIu64 " (to %" PRIu64
+                     ") of \"%s\", "
+                     "which has %zu: the file is truncated, or another; copy or export it again",
+                     length, offset, offset + length, location, file.bytes);
     *data = file.data + offset;
     if ((uintptr_t)*data % dtype_info[s->dtype].bytes)
         *data = arena_copy(s->a, *data, length);
@@ -177,7 +185,7 @@ unpacked(TensorSource *s, const uint8_t *from)
 static bool
 typed(TensorSource *s, const void **data)
 {
-    const Onnx__TensorProto *t = s->t;
+    const OnnxTensor *t = s->t;
     size_t have = s->dtype == DT_F32                         ? t->n_float_data
                   : s->dtype == DT_F64                       ? t->n_double_data
                   : s->dtype == DT_I64                       ? t->n_int64_data
@@ -213,7 +221,7 @@ typed(TensorSource *s, const void **data)
 static bool
 strings(TensorSource *s, const void **data)
 {
-    const Onnx__TensorProto *t = s->t;
+    const OnnxTensor *t = s->t;
     const char **out = NEW_ARRAY(s->a, const char *, s->count + 1);
 
     if (t->n_string_data != (uint64_t)s->count || t->has_raw_data)
@@ -221,9 +229,8 @@ strings(TensorSource *s, const void **data)
     for (int64_t i = 0; i < s->count; i++) {
         OnnxBytes one = t->string_data[i];
         if (one.len && memchr(one.data, 0, one.len))
-            return diag_error(&s->c->diags, DIAG_UNSUPPORTED, s->loc,
-                              "%s: string %" PRId64 " has a zero byte inside, where Tenon's end",
-                              s->what, i);
+            return wrong(s, DIAG_UNSUPPORTED,
+                         "string %" PRId64 " has a zero byte inside, where Tenon's end", i);
         out[i] = sym_n(s->c, one.len ? (const char *)one.data : "", one.len);
     }
     *data = out;
@@ -254,7 +261,7 @@ read_dims(Ctx *c, const char *what, Loc loc, size_t n, const int64_t *size, int6
 }
 
 bool
-tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type,
+tensor_read(Model *m, const OnnxTensor *t, const char *what, Loc loc, const Type **type,
             const void **data)
 {
     Ctx *c = m->c;
@@ -276,7 +283,7 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
     *type = type_new(c, s.dtype, (uint32_t)t->n_dims, dim);
     if (s.dtype == DT_STR)
         return strings(&s, data);
-    if (t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
+    if (t->has_data_location && t->data_location == ONNX_EXTERNAL) {
         if (!external(&s, data))
             return false;
     } else if (t->has_raw_data) {
@@ -299,8 +306,8 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
 /* The element for entry e, from its flat index (index of rank 1) or its row of coordinates. False,
  * reported: it is out of bounds. */
 static bool
-sparse_place(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc,
-             const Type *index, const void *data, int64_t value, int64_t *place)
+sparse_place(Model *m, const OnnxSparseTensor *t, const char *what, Loc loc, const Type *index,
+             const void *data, int64_t value, int64_t *place)
 {
     bool flat = index->rank == 1;
     int64_t count = 1, at = 0;
@@ -324,14 +331,14 @@ sparse_place(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc l
 }
 
 const char *
-sparse_name(const Onnx__SparseTensorProto *t)
+sparse_name(const OnnxSparseTensor *t)
 {
-    return t->values ? text_of(t->values->name) : "";
+    return t->values ? t->values->name : "";
 }
 
 bool
-sparse_read(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc,
-            const Type **type, const void **data)
+sparse_read(Model *m, const OnnxSparseTensor *t, const char *what, Loc loc, const Type **type,
+            const void **data)
 {
     Ctx *c = m->c;
     const Type *value, *index;
@@ -378,9 +385,8 @@ import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, 
 {
     Loc loc = { .file = path };
 
-    Onnx__TensorProto *t = NEW(arena, Onnx__TensorProto);
-    if (!proto_read(c, arena, &(ProtoSource){ loc, "TensorProto", file, true }, &proto_TensorProto,
-                    t))
+    OnnxTensor *t = NEW(arena, OnnxTensor);
+    if (!proto_read(c, arena, &(ProtoSource){ loc, "TensorProto", file, true }, &proto_Tensor, t))
         return false;
     *name = sym(c, t->name ? t->name : "");
     Model m = { .c = c, .arena = arena, .path = path, .mapped = { .arena = arena } };

@@ -3,8 +3,6 @@
 #include "import/compose.h"
 #include "import/ml.h"
 
-#include <inttypes.h>
-
 #include "routine/routine.h"
 
 #include <stdlib.h>
@@ -38,9 +36,9 @@ by_contents(const void *x, const void *y, void *user)
 static bool
 grams_of(Call *k, const AttrList *pool, Gram **out, int64_t *count, int64_t *columns)
 {
-    AttrList starts = ml_ints(k, "ngram_counts"), index = ml_ints(k, "ngram_indexes");
+    AttrList starts = call_attr_list(k, "ngram_counts"), index = call_attr_list(k, "ngram_indexes");
     const int64_t *start = starts.data, *column = index.data;
-    Gram *g = NEW_ARRAY(k->m->arena, Gram, index.n + 1);
+    Gram *g = NEW_ARRAY(k->arena, Gram, index.n + 1);
     TnArray array = { (void *)pool->data, routine_type(pool->t), 1, &pool->n };
     int64_t n = 0;
 
@@ -75,19 +73,18 @@ bool
 convert_tf_idf(Call *k)
 {
     const char *mode = get_string(k, "mode", "TF");
-    AttrList weights = ml_floats(k, "weights"), pool;
+    AttrList weights = call_attr_list(k, "weights"), pool = ml_list(k, "pool");
     int64_t count = 0, columns = 0;
     Gram *grams = NULL;
     bool idf = !strcmp(mode, "IDF"), weigh = idf || !strcmp(mode, "TFIDF");
 
-    if (!need_input(k, 0) || !ml_list(k, "pool", &pool) ||
-        !grams_of(k, &pool, &grams, &count, &columns))
+    if (!need_input(k, 0) || !grams_of(k, &pool, &grams, &count, &columns))
         return false;
     const Type *t = input_type(k, 0);
     ValueId x = t->dtype == DT_I32 ? call_cast(k, k->in.at[0], DT_I64) : k->in.at[0];
     if (!pool.n || !columns || !x || value_type(k, x)->dtype != pool.t)
         return call_wrong(k, "TfIdfVectorizer of %s with a pool of %lld words of %s",
-                          type_str(k->m->c, t), (long long)pool.n,
+                          type_str(k->c, t), (long long)pool.n,
                           pool.n ? dtype_info[pool.t].name : "no type");
     if (weights.n && weigh && weights.n != columns)
         return call_wrong(k, "%lld weights, %lld columns", (long long)weights.n,
@@ -95,15 +92,14 @@ convert_tf_idf(Call *k)
     if (!call_names(k, "x -> y"))
         return false;
     call_name(k, "x", x);
-    call_name(k, "pool", ml_const(k, "pool", pool.t, pool.n, -1, pool.data));
-    call_name(k, "grams", ml_const(k, "grams", DT_I64, count, 4, grams));
-    call_name(k, "weights",
-              weigh && weights.n ? ml_const(k, "weights", DT_F32, weights.n, -1, weights.data) : 0);
-    return call_text(k,
-                     "y = tf_idf(x, pool, grams) {least = %" PRId64 ", most = %" PRId64
-                     ", skips = %" PRId64 ", columns = %" PRId64 "}\n"
-                     "%s"
-                     "weights? y = y * weights",
-                     get_int(k, "min_gram_length", 1), get_int(k, "max_gram_length", 1),
-                     get_int(k, "max_skip_count", 0), columns, idf ? "y = f32(y > 0)\n" : "");
+    call_name_list(k, "pool", pool);
+    call_name(k, "grams", ml_table(k, "grams", DT_I64, count, 4, grams));
+    call_name_list(k, "weights", weigh ? weights : (AttrList){ 0 });
+    call_number(k, "columns", columns);
+    call_number(k, "idf", idf);
+    return call_text(k, "y = tf_idf(x, pool, grams) {least = $min_gram_length:1, "
+                        "most = $max_gram_length:1, skips = $max_skip_count:0, "
+                        "columns = $columns}\n"
+                        "$idf? y = f32(y > 0)\n"
+                        "weights? y = y * weights");
 }

@@ -39,9 +39,9 @@ update(Call *k, const char *names, const char *text)
         if (!call_text(k,
                        "rate = like(first_rate, x)\n"
                        "t = like(turn, x)\n"
-                       "g = %a * x + g\n"
+                       "g = $norm_coefficient:0.0 * x + g\n"
                        "%s",
-                       get_float(k, "norm_coefficient", 0), text))
+                       text))
             return false;
         for (uint32_t s = 0; s <= states; s++)
             call_bind(k, s * n + i, call_value(k, s ? (char[]){ names[2 * s - 2], 0 } : "x"));
@@ -53,45 +53,36 @@ static bool
 convert_adagrad(Call *k)
 {
     return update(k, "h",
-                  arena_printf(k->m->arena,
-                               "rate = rate / (1 + t * %a)\n"
-                               "h = h + g * g\n"
-                               "x = x - rate * g / (sqrt(h) + %a)",
-                               get_float(k, "decay_factor", 0), get_float(k, "epsilon", 0)));
+                  "rate = rate / (1 + t * $decay_factor:0.0)\n"
+                  "h = h + g * g\n"
+                  "x = x - rate * g / (sqrt(h) + $epsilon:0.0)");
 }
 
 static bool
 convert_adam(Call *k)
 {
-    double alpha = get_float(k, "alpha", 0.9), beta = get_float(k, "beta", 0.999);
-
+    call_real(k, "fresh", 1 - get_float(k, "alpha", 0.9));
+    call_real(k, "large", 1 - get_float(k, "beta", 0.999));
+    call_real(k, "post", 1 - get_float(k, "norm_coefficient_post", 0));
     return update(k, "v h",
-                  arena_printf(k->m->arena,
-                               "v = %a * v + %a * g\n"
-                               "h = %a * h + %a * (g * g)\n"
-                               "size = sqrt(h) + %a\n"
-                               "up = sqrt(1 - pow(%a, t))\n"
-                               "down = where(t > 0, 1 - pow(%a, t), 1)\n"
-                               "rate = where(t > 0, rate * up / down, rate)\n"
-                               "x = %a * (x - rate * (v / size))",
-                               alpha, 1 - alpha, beta, 1 - beta, get_float(k, "epsilon", 0), beta,
-                               alpha, 1 - get_float(k, "norm_coefficient_post", 0)));
+                  "v = $alpha:0.9 * v + $fresh * g\n"
+                  "h = $beta:0.999 * h + $large * (g * g)\n"
+                  "size = sqrt(h) + $epsilon:0.0\n"
+                  "up = sqrt(1 - pow($beta:0.999, t))\n"
+                  "down = where(t > 0, 1 - pow($alpha:0.9, t), 1)\n"
+                  "rate = where(t > 0, rate * up / down, rate)\n"
+                  "x = $post * (x - rate * (v / size))");
 }
 
 static bool
 convert_momentum(Call *k)
 {
-    const char *mode = get_string(k, "mode", "standard");
-    double alpha = get_float(k, "alpha", 0);
-
+    call_number(k, "nesterov", !strcmp(get_string(k, "mode", ""), "nesterov"));
     return update(k, "v",
-                  arena_printf(k->m->arena,
-                               "v = %a * v + where(t > 0, like(%a, x), 1) * g\n"
-                               "x = x - rate * %s",
-                               alpha, get_float(k, "beta", 0),
-                               strcmp(mode, "nesterov")
-                                   ? "v"
-                                   : arena_printf(k->m->arena, "(g + %a * v)", alpha)));
+                  "v = $alpha:0.0 * v + where(t > 0, like($beta:0.0, x), 1) * g\n"
+                  "$nesterov? by = g + $alpha:0.0 * v\n"
+                  "!$nesterov? by = v\n"
+                  "x = x - rate * by");
 }
 
 /* ---- normalisation --------------------------------------------------------------------------- */
@@ -99,58 +90,40 @@ convert_momentum(Call *k)
 bool
 convert_batch_norm_training(Call *k)
 {
-    int64_t axes[TN_MAX_RANK], wide[TN_MAX_RANK];
-    double momentum = get_float(k, "momentum", 0.9);
+    int64_t axes[TN_MAX_RANK];
     uint32_t n = 0;
 
-    if (!call_names(k, "x scale bias old_mean old_variance -> y mean variance"))
+    if (!call_names(k, "x[_, _, ...] scale bias old_mean old_variance -> y mean variance"))
         return false;
-    const Type *t = input_type(k, 0);
-    const char *real = t->dtype == DT_F64 ? "f64" : "f32";
-    if (t->rank < 2)
-        return call_wrong(k, "BatchNormalization of %s", type_str(k->m->c, t));
-    for (uint32_t d = 0; d < t->rank; d++) {
-        wide[d] = d == 1 ? -1 : 1;
+    const uint32_t rank = input_type(k, 0)->rank;
+    for (uint32_t d = 0; d < rank; d++)
         if (d != 1)
             axes[n++] = d;
-    }
-    return call_text(k,
-                     "axes = %s\n"
-                     "wide = %s\n"
-                     "real = %s(x)\n"
-                     "mean = reduce_mean(real, axes)\n"
-                     "away = real - mean\n"
-                     "variance = reduce_mean(away * away, axes)\n"
-                     "y = away / sqrt(variance + %a)\n"
-                     "y = like(y * %s(reshape(scale, wide)) + %s(reshape(bias, wide)), x)\n"
-                     "mean = old_mean * %a + like(reshape(mean, [-1]), old_mean) * %a\n"
-                     "new = like(reshape(variance, [-1]), old_variance)\n"
-                     "variance = old_variance * %a + new * %a",
-                     ints_text(k, n, axes), ints_text(k, t->rank, wide), real,
-                     get_float(k, "epsilon", 1e-5), real, real, momentum, 1 - momentum, momentum,
-                     1 - momentum);
-}
-
-static bool
-convert_mean_variance(Call *k)
-{
-    const Attr *axes = call_attr(k, "axes");
-
-    return call_says(k, "x -> y",
-                     "axes = %s\n"
-                     "d = x - reduce_mean(x, axes)\n"
-                     "y = d / (sqrt(reduce_mean(d * d, axes)) + 1e-9)",
-                     axes ? ints_text(k, axes->n, axes->ints) : "[0, 2, 3]");
+    call_fact(k, "axes", ints_text(k, n, axes));
+    call_fact(k, "wide", along_text(k, 1, rank));
+    call_real(k, "fresh", 1 - get_float(k, "momentum", 0.9));
+    return call_text(k, "axes = $axes\n"
+                        "wide = $wide\n"
+                        "real = $real(x)\n"
+                        "mean = reduce_mean(real, axes)\n"
+                        "away = real - mean\n"
+                        "variance = reduce_mean(away * away, axes)\n"
+                        "y = away / sqrt(variance + $epsilon:1e-5)\n"
+                        "y = y * $real(reshape(scale, wide)) + $real(reshape(bias, wide))\n"
+                        "y = like(y, x)\n"
+                        "mean = old_mean * $momentum:0.9"
+                        " + like(reshape(mean, [-1]), old_mean) * $fresh\n"
+                        "new = like(reshape(variance, [-1]), old_variance)\n"
+                        "variance = old_variance * $momentum:0.9 + new * $fresh");
 }
 
 static bool
 convert_bit_cast(Call *k)
 {
-    const Attr *to = call_attr(k, "to");
-    DType t = to && to->i == (int)to->i ? dtype_from_onnx((int)to->i) : DT_NONE;
+    DType t;
 
-    if (!need_input(k, 0) || t == DT_NONE)
-        return call_wrong(k, "BitCast needs an input and an element type that Tenon has");
+    if (!need_input(k, 0) || !get_dtype(k, "to", DT_NONE, &t))
+        return false;
     set_string(k, "to", dtype_info[t].name);
     set_int(k, "bytes", dtype_info[t].bytes);
     set_int(k, "truth", t == DT_BOOL);
@@ -178,18 +151,20 @@ same_padding(Call *k, ValueId x, uint32_t d, const int64_t *window, bool upper)
 bool
 convert_max_pool_places(Call *k)
 {
-    const char *const names[4] = { "kernel_shape", "strides", "dilations", "pads" };
+    static const char *const names[4] = { "kernel_shape", "strides", "dilations", "pads" };
     const char *pad = get_string(k, "auto_pad", "NOTSET");
-    int64_t columns = get_int(k, "storage_order", 0), w[4];
+    int64_t w[4];
     bool same = !strcmp(pad, "SAME_UPPER") || !strcmp(pad, "SAME_LOWER");
-    Text windows = { .arena = k->m->arena };
+    Text windows = { .arena = k->arena };
 
+    if (k->nout < 2)
+        return true;
     if (!call_names(k, "x -> y places"))
         return false;
     ValueId x = call_in(k, 0);
     uint32_t n = value_type(k, x)->rank - 2u;
     if (n > TN_MAX_RANK - 2)
-        return call_wrong(k, "MaxPool of %s", type_str(k->m->c, value_type(k, x)));
+        return call_wrong(k, "MaxPool of %s", type_str(k->c, value_type(k, x)));
     for (uint32_t d = 0; d < n; d++) {
         for (int i = 0; i < 4; i++) {
             const Attr *a = i < 3 || !strcmp(pad, "NOTSET") ? call_attr(k, names[i]) : NULL;
@@ -201,15 +176,15 @@ convert_max_pool_places(Call *k)
             text_printf(&windows, "%" PRId64, w[3]);
             continue;
         }
-        const char *before = arena_printf(k->m->arena, "before_%u", d);
+        const char *before = arena_printf(k->arena, "before_%u", d);
         call_name(k, before, same_padding(k, x, d, w, !strcmp(pad, "SAME_UPPER")));
         text_add(&windows, before);
     }
-    return call_text(k,
-                     "y = self(x) {*}\n"
-                     "windows = reshape([%s], [%u, 4])\n"
-                     "places = max_pool_place(x, y, windows) {by_columns = %" PRId64 "}",
-                     text_str(&windows), n, columns);
+    call_fact(k, "windows", text_str(&windows));
+    call_number(k, "n", n);
+    return call_text(k, "y = self(x) {*}\n"
+                        "windows = reshape([$windows], [$n, 4])\n"
+                        "places = max_pool_place(x, y, windows) {by_columns = $storage_order:0}");
 }
 
 /* The p-norm of each channel. */
@@ -218,20 +193,19 @@ convert_global_lp_pool(Call *k)
 {
     int64_t p = get_int(k, "p", 2), axis[TN_MAX_RANK];
 
-    if (!call_names(k, "x -> y"))
+    if (!call_names(k, "x[_, _, _, ...] -> y"))
         return false;
-    const Type *t = input_type(k, 0);
-    if (t->rank < 3 || p < 1)
-        return call_wrong(k,
-                          "GlobalLpPool of %s with p %lld; axes behind the channels and a p of 1 "
-                          "or more are needed",
-                          type_str(k->m->c, t), (long long)p);
-    for (uint32_t d = 2; d < t->rank; d++)
+    const uint32_t rank = input_type(k, 0)->rank;
+    for (uint32_t d = 2; d < rank; d++)
         axis[d - 2] = d;
-    const char *axes = ints_text(k, t->rank - 2u, axis);
-    return (p <= 2 ? call_text(k, "y = reduce_l%d(x, %s)", (int)p, axes)
-                   : call_text(k, "y = pow(reduce_sum(pow(abs(x), %a), %s), %a)", (double)p, axes,
-                               1 / (double)p));
+    if (p < 1)
+        return call_wrong(k, "attribute \"p\" is %" PRId64 "; 1 or more is needed", p);
+    call_fact(k, "axes", ints_text(k, rank - 2, axis));
+    call_number(k, "p", p);
+    call_real(k, "power", (double)p);
+    call_real(k, "root", 1 / (double)p);
+    return call_text(k, p <= 2 ? "y = reduce_l$p(x, $axes)"
+                               : "y = pow(reduce_sum(pow(abs(x), $power), $axes), $root)");
 }
 
 const OpRow training_rows[] = {
@@ -240,7 +214,10 @@ const OpRow training_rows[] = {
     { "ai.onnx.preview.training.Adam", OP_NONE, convert_adam, "i1" },
     { "ai.onnx.preview.training.Gradient", OP_NONE, convert_gradient },
     { "ai.onnx.preview.training.Momentum", OP_NONE, convert_momentum, "i1" },
-    { "MeanVarianceNormalization", OP_NONE, convert_mean_variance },
+    { "MeanVarianceNormalization", OP_NONE, .names = "x -> y",
+      .text = "axes = $axes:[0, 2, 3]\n"
+              "d = x - reduce_mean(x, axes)\n"
+              "y = d / (sqrt(reduce_mean(d * d, axes)) + 1e-9)" },
     { "BitCast", OP_bit_cast, convert_bit_cast },
     { 0 },
 };

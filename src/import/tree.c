@@ -40,7 +40,7 @@ below(const Forest *f, double t)
 static int32_t
 add_node(Forest *f)
 {
-    Arena *a = f->k->m->arena;
+    Arena *a = f->k->arena;
     int32_t at = (int32_t)f->threshold.n;
 
     VEC_PUSH(a, &f->node, 0);
@@ -89,7 +89,7 @@ set_compare(Forest *f, int32_t at, int64_t feature, Mode mode, double t, int32_t
 static bool
 find_depths(Forest *f)
 {
-    Arena *a = f->k->m->arena;
+    Arena *a = f->k->arena;
     uint32_t n = f->threshold.n;
     /* 1: its children are being visited; 2: its depth is known */
     uint8_t *state = NEW_ARRAY(a, uint8_t, n + 1);
@@ -123,77 +123,70 @@ find_depths(Forest *f)
     return true;
 }
 
-static ValueId
-ints_const(Call *k, const char *name, const int32_t *v, int64_t rows, int64_t columns)
+/* A list of numbers of the trees' type. */
+static void
+name_reals(const Forest *f, const char *name, const double *v, int64_t n)
 {
-    return ml_const(k, name, DT_I32, rows, columns, v ? v : (const int32_t[]){ 0 });
-}
-
-static ValueId
-reals_const(const Forest *f, const char *name, const double *v, int64_t n)
-{
-    float *narrow = NEW_ARRAY(f->k->m->arena, float, n + 1);
+    float *narrow = NEW_ARRAY(f->k->arena, float, n + 1);
 
     for (int64_t i = 0; i < n; i++)
         narrow[i] = (float)v[i];
-    return f->wide ? ml_const(f->k, name, DT_F64, n, -1, v)
-                   : ml_const(f->k, name, DT_F32, n, -1, narrow);
+    call_name_list(f->k, name,
+                   f->wide ? (AttrList){ DT_F64, n, v } : (AttrList){ DT_F32, n, narrow });
 }
 
-/* The sums over all trees: [n, targets]. */
-static ValueId
-ensemble(Forest *f, ValueId x, int64_t targets, int64_t how)
+/* scores: the sums over all trees, [n, targets]. */
+static bool
+ensemble(Forest *f, int64_t targets, int64_t how)
 {
     Call *k = f->k;
-    uint32_t n = f->threshold.n;
+    const uint32_t n = f->threshold.n;
 
-    if (!x || !n || targets < 1 || targets > INT32_MAX)
-        return x && n ? (ValueId)call_wrong(k, "%s with %lld results", k->proto->op_type,
-                                            (long long)targets)
-                      : (ValueId)(x && call_refuse(k, "%s without trees", k->proto->op_type));
+    if (!n)
+        return call_refuse(k, "%s without trees", k->proto->op_type);
+    if (targets < 1 || targets > INT32_MAX)
+        return call_wrong(k, "%s with %lld results", k->proto->op_type, (long long)targets);
     if (!find_depths(f))
-        return 0;
+        return false;
     for (uint32_t i = 0; i < f->target.n; i++)
         if (f->target.at[i] < 0 || f->target.at[i] >= targets)
-            return (ValueId)broken(k, "its weight is of a class or target that is not there", i);
-    const ValueId in[7] = { x,
-                            ints_const(k, "nodes", f->node.at, n, 4),
-                            reals_const(f, "thresholds", f->threshold.at, n),
-                            ints_const(k, "roots", f->root.at, f->root.n / 2, 2),
-                            ints_const(k, "first", f->first.at, f->first.n, -1),
-                            ints_const(k, "targets", f->target.at, f->target.n, -1),
-                            reals_const(f, "weights", f->weight.at, f->weight.n) };
-    return value_of_text(
-        k, "x nodes thresholds roots first targets weights", in,
-        "scores = tree_ensemble(x, nodes, thresholds, roots, first, targets, weights) "
-        "{targets = %" PRId64 ", aggregate = %" PRId64 ", features = %" PRId64 "}",
-        targets, how, f->features);
+            return broken(k, "its weight is of a class or target that is not there", i);
+    call_name(k, "nodes", ml_table(k, "nodes", DT_I32, n, 4, f->node.at));
+    name_reals(f, "thresholds", f->threshold.at, n);
+    call_name(k, "roots", ml_table(k, "roots", DT_I32, f->root.n / 2, 2, f->root.at));
+    call_name_list(k, "first", (AttrList){ DT_I32, f->first.n, f->first.at });
+    call_name_list(k, "targets", (AttrList){ DT_I32, f->target.n, f->target.at });
+    name_reals(f, "weights", f->weight.at, f->weight.n);
+    call_number(k, "targets", targets);
+    call_number(k, "how", how);
+    call_number(k, "features", f->features);
+    return call_text(k, "!targets? targets = i32([])\n"
+                        "!weights? weights = $real([])\n"
+                        "scores = tree_ensemble(x, nodes, thresholds, roots, first, "
+                        "targets, weights) "
+                        "{targets = $targets, aggregate = $how, features = $features}");
 }
 
 /* ---- versions 1 to 3: nodes by two numbers --------------------------------------------------- */
 
-static bool
-int_list(Call *k, const char *name, int64_t n, AttrList *out)
+/* The attribute, which has n entries; otherwise k->failed, reported. */
+static AttrList
+list_of_n(Call *k, const char *name, int64_t n)
 {
-    *out = ml_ints(k, name);
-    return out->n == n || call_wrong(k, "%s: attribute \"%s\" has %lld entries, there are %lld",
-                                     k->proto->op_type, name, (long long)out->n, (long long)n);
+    AttrList l = call_attr_list(k, name);
+
+    if (l.n != n && !k->failed)
+        k->failed = !call_wrong(k, "%s: attribute \"%s\" has %lld entries, there are %lld",
+                                k->proto->op_type, name, (long long)l.n, (long long)n);
+    return l;
 }
 
 static AttrList
 real_list(Call *k, const char *name)
 {
-    AttrList plain = ml_floats(k, name), wide = { 0 };
-    const Onnx__AttributeProto *a =
-        node_attribute(k->proto, arena_printf(k->m->arena, "%s_as_tensor", name));
-    const Type *type;
+    AttrList l = call_attr_list(k, name);
 
-    if (!plain.n && a && a->t && tensor_read(k->m, a->t, name, k->loc, &type, &wide.data) &&
-        expr_const(type_count(k->m->c, type), &wide.n)) {
-        wide.t = type->dtype;
-        return wide;
-    }
-    return plain;
+    return l.n ? l : call_attr_list(k, arena_printf(k->arena, "%s_as_tensor", name));
 }
 
 static uint64_t
@@ -203,14 +196,15 @@ node_key(int64_t tree, int64_t node)
 }
 
 static Mode
-mode_of(OnnxBytes s)
+mode_of(const char *s)
 {
     static const char *const name[] = { "BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",    "BRANCH_GT",
                                         "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF" };
-    for (int i = 0; i < 8; i++)
-        if (strlen(name[i]) == s.len && !memcmp(name[i], s.data, s.len))
-            return (Mode)i;
-    return MEMBER;
+    int i = 0;
+
+    while (i < 8 && strcmp(name[i], s))
+        i++;
+    return i < 8 ? (Mode)i : MEMBER;
 }
 
 #define AT(list, i) (((const int64_t *)(list).data)[i])
@@ -219,20 +213,20 @@ static bool
 read_nodes(Forest *f, Map *at)
 {
     Call *k = f->k;
-    AttrList tree = ml_ints(k, "nodes_treeids"), id, feature, yes, no,
-             values = real_list(k, "nodes_values"),
-             nan = ml_ints(k, "nodes_missing_value_tracks_true");
-    const Onnx__AttributeProto *modes = node_attribute(k->proto, "nodes_modes");
-    int64_t n = tree.n;
+    AttrList tree = call_attr_list(k, "nodes_treeids"),
+             nan = call_attr_list(k, "nodes_missing_value_tracks_true"),
+             values = real_list(k, "nodes_values");
+    const int64_t n = tree.n;
+    AttrList id = list_of_n(k, "nodes_nodeids", n), feature = list_of_n(k, "nodes_featureids", n),
+             yes = list_of_n(k, "nodes_truenodeids", n), no = list_of_n(k, "nodes_falsenodeids", n),
+             modes = list_of_n(k, "nodes_modes", n);
     uint64_t to[2];
 
-    if (!int_list(k, "nodes_nodeids", n, &id) || !int_list(k, "nodes_featureids", n, &feature) ||
-        !int_list(k, "nodes_truenodeids", n, &yes) || !int_list(k, "nodes_falsenodeids", n, &no))
+    if (k->failed)
         return false;
-    if (values.n != n || !modes || modes->n_strings != (uint64_t)n || (nan.n && nan.n != n) ||
-        n > INT32_MAX / 16)
-        return call_wrong(k, "%s: %lld nodes, %lld values, %zu modes", k->proto->op_type,
-                          (long long)n, (long long)values.n, modes ? modes->n_strings : 0);
+    if (values.n != n || (nan.n && nan.n != n) || n > INT32_MAX / 16)
+        return call_wrong(k, "%s: %lld nodes, %lld values", k->proto->op_type, (long long)n,
+                          (long long)values.n);
     for (int64_t i = 0; i < n; i++) {
         if (AT(tree, i) < 0 || AT(tree, i) > INT32_MAX || AT(id, i) < 0 || AT(id, i) > INT32_MAX ||
             map_get(at, node_key(AT(tree, i), AT(id, i)), NULL))
@@ -240,20 +234,20 @@ read_nodes(Forest *f, Map *at)
         map_put(at, node_key(AT(tree, i), AT(id, i)), (uint64_t)i);
         add_node(f);
     }
-    Map roots = { .arena = k->m->arena };
+    Map roots = { .arena = k->arena };
     for (int64_t i = 0; i < n; i++) {
         if (!map_get(&roots, (uint64_t)AT(tree, i), NULL)) {
             map_put(&roots, (uint64_t)AT(tree, i), 1);
-            VEC_PUSH(k->m->arena, &f->root, (int32_t)i);
-            VEC_PUSH(k->m->arena, &f->root, 0);
+            VEC_PUSH(k->arena, &f->root, (int32_t)i);
+            VEC_PUSH(k->arena, &f->root, 0);
         }
-        Mode mode = mode_of(modes->strings[i]);
+        const char *word = ((const char *const *)modes.data)[i];
+        Mode mode = mode_of(word);
         if (mode == LEAF)
             continue;
         if (mode == MEMBER)
-            return call_refuse(k, "%s: node %lld has the mode \"%.*s\"", k->proto->op_type,
-                               (long long)i, (int)modes->strings[i].len,
-                               (const char *)modes->strings[i].data);
+            return call_refuse(k, "%s: node %lld has the mode \"%s\"", k->proto->op_type,
+                               (long long)i, word);
         if (!map_get(at, node_key(AT(tree, i), AT(yes, i)), &to[0]) ||
             !map_get(at, node_key(AT(tree, i), AT(no, i)), &to[1]))
             return broken(k, "a child of it is not there", i);
@@ -272,14 +266,15 @@ static bool
 read_weights(Forest *f, const Map *at, const char *what)
 {
     Call *k = f->k;
-    Arena *a = k->m->arena;
-    AttrList id = ml_ints(k, arena_printf(a, "%s_ids", what)), tree, node,
-             weight = real_list(k, arena_printf(a, "%s_weights", what));
+    Arena *a = k->arena;
+    AttrList id = call_attr_list(k, arena_printf(a, "%s_ids", what)),
+             weight = real_list(k, arena_printf(a, "%s_weights", what)),
+             tree = list_of_n(k, arena_printf(a, "%s_treeids", what), id.n),
+             node = list_of_n(k, arena_printf(a, "%s_nodeids", what), id.n);
     uint32_t n = f->threshold.n;
     uint64_t to;
 
-    if (!int_list(k, arena_printf(a, "%s_treeids", what), id.n, &tree) ||
-        !int_list(k, arena_printf(a, "%s_nodeids", what), id.n, &node))
+    if (k->failed)
         return false;
     if (weight.n != id.n)
         return call_wrong(k, "%s: %lld weights, %lld %s_ids", k->proto->op_type,
@@ -309,99 +304,67 @@ read_weights(Forest *f, const Map *at, const char *what)
     return true;
 }
 
-static ValueId
-with_base(Call *k, ValueId scores)
-{
-    AttrList base = real_list(k, "base_values");
-
-    if (!scores || !base.n)
-        return scores;
-    return value_of_text(k, "scores base",
-                         VALUES(scores, ml_const(k, "base_values", base.t, base.n, -1, base.data)),
-                         "scores + like(base, scores)");
-}
-
+/* `what`: class or target. */
 static bool
-begin(Call *k, Forest *f, Map *at, ValueId *x, const char *what)
+begin(Call *k, Forest *f, const char *names, const char *what)
 {
-    *x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
-    *f = (Forest){ .k = k, .wide = *x && value_type(k, *x)->dtype == DT_F64 };
-    *at = (Map){ .arena = k->m->arena };
-    return *x && read_nodes(f, at) && read_weights(f, at, what);
+    Map at = { .arena = k->arena };
+
+    if (!ml_rows(k, names))
+        return false;
+    *f = (Forest){ .k = k, .wide = input_type(k, 0)->dtype == DT_F64 };
+    call_name_list(k, "base", real_list(k, "base_values"));
+    return read_nodes(f, &at) && read_weights(f, &at, what);
 }
 
-static int64_t
-aggregate_of(const char *how)
-{
-    return !strcmp(how, "AVERAGE") ? 1 : !strcmp(how, "MIN") ? 2 : !strcmp(how, "MAX") ? 3 : 0;
-}
+#define WITH_BASE                                                                                  \
+    "base? scores = scores + like(base, scores)\n"                                                 \
+    "scores = f32(scores)\n"
 
 bool
 convert_tree_regressor(Call *k)
 {
+    static const int64_t how[] = { 0, 1, 2, 3 };
+    uint32_t which;
     Forest f;
-    Map at;
-    ValueId x;
 
-    if (!begin(k, &f, &at, &x, "target"))
-        return false;
-    ValueId y =
-        call_cast(k,
-                  with_base(k, ensemble(&f, x, get_int(k, "n_targets", 1),
-                                        aggregate_of(get_string(k, "aggregate_function", "SUM")))),
-                  DT_F32);
-    y = ml_transform(k, y, get_string(k, "post_transform", "NONE"));
-    return ml_result(k, 0, y);
+    return get_choice(k, "aggregate_function", "SUM AVERAGE MIN MAX", &which) &&
+           begin(k, &f, "x -> scores", "target") &&
+           ensemble(&f, get_int(k, "n_targets", 1), how[which]) && call_text(k, WITH_BASE) &&
+           ml_transform(k, get_string(k, "post_transform", "NONE"));
 }
 
 /* Two classes may share one score; its weights tell whether it is a probability. */
-static bool
-give_binary(Call *k, const Forest *f, const AttrList *labels, ValueId score, const char *transform)
-{
-    bool positive = true;
-
-    for (uint32_t i = 0; i < f->weight.n; i++)
-        positive &= f->weight.at[i] >= 0;
-    ValueId which =
-        value_of_text(k, "score", &score, "reshape(i64(score > %a), [-1])", positive ? 0.5 : 0.0);
-    ValueId both = ml_both(k, score, !positive);
-    both = positive ? both : ml_transform(k, both, transform);
-    return ml_labels(k, labels, which) && ml_result(k, 1, both);
-}
-
 bool
 convert_tree_classifier(Call *k)
 {
     const char *transform = get_string(k, "post_transform", "NONE");
-    AttrList labels;
+    AttrList labels = ml_list(k, "classlabels");
+    bool one = labels.n == 2, positive = true;
     Forest f;
-    Map at;
-    ValueId x;
 
-    if (!ml_list(k, "classlabels", &labels) || !begin(k, &f, &at, &x, "class"))
+    if (!begin(k, &f, "x -> label scores", "class"))
         return false;
-    bool one = labels.n == 2;
     for (uint32_t i = 1; i < f.target.n; i++)
         one &= f.target.at[i] == f.target.at[0];
-    for (uint32_t i = 0; one && i < f.target.n; i++)
-        f.target.at[i] = 0;
+    for (uint32_t i = 0; i < f.target.n; i++) {
+        f.target.at[i] = one ? 0 : f.target.at[i];
+        positive &= f.weight.at[i] >= 0;
+    }
     if (labels.n < 2)
         return call_refuse(k, "TreeEnsembleClassifier with %lld labels", (long long)labels.n);
-    ValueId s = call_cast(k, ensemble(&f, x, one ? 1 : labels.n, 0), DT_F32);
-    AttrList base = real_list(k, "base_values");
-    if (one && base.n == 2) { /* the score is that of the second class */
-        double v = ml_number(&base, 1);
-        s = value_of_text(k, "s", &s, "s + %a", v);
-    } else {
-        s = with_base(k, s);
-    }
-    if (!s)
+    if (!ensemble(&f, one ? 1 : labels.n, 0))
         return false;
-    if (one)
-        return give_binary(k, &f, &labels, s, transform);
-    ValueId which = value_of_text(k, "s", &s, "arg_max(s) {axis = 1, keepdims = 0}"),
-            y = ml_transform(k, s, transform);
-    return ml_labels(k, &labels, which) && ml_result(k, 1, y);
+    call_number(k, "of_two", one && real_list(k, "base_values").n == 2);
+    call_number(k, "one", one);
+    call_number(k, "positive", positive);
+    call_real(k, "least", positive ? 0.5 : 0.0);
+    return call_text(k, "$of_two? base = slice(base, [1], [2])\n" /* of the second class */
+                     WITH_BASE "$one? which = reshape(i64(scores > $least), [-1])\n"
+                        "$one? !$positive? scores = concat(-scores, scores) {axis = 1}\n"
+                        "$one? $positive? scores = concat(1 - scores, scores) {axis = 1}\n"
+                        "!$one? which = arg_max(scores) {axis = 1, keepdims = 0}") &&
+           ml_give(k, &labels, one && positive ? "NONE" : transform);
 }
 
 /* ---- version 5: nodes and leaves by their indices -------------------------------------------- */
@@ -425,54 +388,31 @@ set_member(Forest *f, int32_t at, int64_t feature, const double *value, int64_t 
 bool
 convert_tree_ensemble(Call *k)
 {
-    Arena *a = k->m->arena;
-    AttrList root = ml_ints(k, "tree_roots"), feature = ml_ints(k, "nodes_featureids"), yes, no,
-             yes_leaf, no_leaf, modes, values, weight, member, target;
-    AttrList nan = ml_ints(k, "nodes_missing_value_tracks_true");
     static const char *const transforms[] = { "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO",
                                               "PROBIT" };
-    int64_t n = feature.n, transform = get_int(k, "post_transform", 0),
-            how = get_int(k, "aggregate_function", 1), in_set = 0;
+    Arena *a = k->arena;
+    AttrList root = call_attr_list(k, "tree_roots"),
+             feature = call_attr_list(k, "nodes_featureids"),
+             target = call_attr_list(k, "leaf_targetids"),
+             member = call_attr_list(k, "membership_values"),
+             nan = call_attr_list(k, "nodes_missing_value_tracks_true");
+    const int64_t n = feature.n, transform = get_int(k, "post_transform", 0),
+                  how = get_int(k, "aggregate_function", 1);
+    AttrList yes = list_of_n(k, "nodes_truenodeids", n), no = list_of_n(k, "nodes_falsenodeids", n),
+             yes_leaf = list_of_n(k, "nodes_trueleafs", n),
+             no_leaf = list_of_n(k, "nodes_falseleafs", n), modes = list_of_n(k, "nodes_modes", n),
+             values = list_of_n(k, "nodes_splits", n),
+             weight = list_of_n(k, "leaf_weights", target.n);
+    int64_t in_set = 0;
 
-    if (!int_list(k, "nodes_truenodeids", n, &yes) || !int_list(k, "nodes_falsenodeids", n, &no) ||
-        !int_list(k, "nodes_trueleafs", n, &yes_leaf) ||
-        !int_list(k, "nodes_falseleafs", n, &no_leaf))
+    if (k->failed || !ml_rows(k, "x -> scores"))
         return false;
-    target = ml_ints(k, "leaf_targetids");
-    const struct {
-        const char *name;
-        AttrList *to;
-        bool needed;
-    } tensors[] = { { "nodes_modes", &modes, true },
-                    { "nodes_splits", &values, true },
-                    { "leaf_weights", &weight, true },
-                    { "membership_values", &member, false } };
-    for (int i = 0; i < 4; i++) {
-        const Onnx__AttributeProto *t = node_attribute(k->proto, tensors[i].name);
-        const Type *type;
-        *tensors[i].to = (AttrList){ DT_F32, 0, NULL };
-        if (!t || !t->t) {
-            if (tensors[i].needed)
-                return call_wrong(k, "TreeEnsemble needs the tensor \"%s\"", tensors[i].name);
-            continue;
-        }
-        if (!tensor_read(k->m, t->t, tensors[i].name, k->loc, &type, &tensors[i].to->data) ||
-            !expr_const(type_count(k->m->c, type), &tensors[i].to->n))
-            return false;
-        tensors[i].to->t = type->dtype;
-    }
-    if (modes.n != n || values.n != n || weight.n != target.n || (nan.n && nan.n != n) ||
-        transform < 0 || transform > 4 || how < 0 || how > 3 || n > INT32_MAX / 16)
-        return call_wrong(
-            k,
-            "TreeEnsemble: %lld nodes, %lld modes, %lld splits; %lld leaves, %lld weights; "
-            "post_transform %lld, aggregate_function %lld",
-            (long long)n, (long long)modes.n, (long long)values.n, (long long)target.n,
-            (long long)weight.n, (long long)transform, (long long)how);
-    ValueId x = need_input(k, 0) ? ml_rows(k, ml_real(k, k->in.at[0])) : 0;
-    if (!x)
-        return false;
-    Forest f = { .k = k, .wide = value_type(k, x)->dtype == DT_F64 };
+    if ((nan.n && nan.n != n) || transform < 0 || transform > 4 || how < 0 || how > 3 ||
+        n > INT32_MAX / 16)
+        return call_wrong(k,
+                          "TreeEnsemble: %lld nodes; post_transform %lld, aggregate_function %lld",
+                          (long long)n, (long long)transform, (long long)how);
+    Forest f = { .k = k, .wide = input_type(k, 0)->dtype == DT_F64 };
     for (int64_t i = 0; i < n + target.n; i++) /* leaves after the nodes */
         add_node(&f);
     for (int64_t i = 0; i < n; i++) {
@@ -516,8 +456,7 @@ convert_tree_ensemble(Call *k)
         VEC_PUSH(a, &f.weight, ml_number(&weight, i));
     }
     static const int64_t aggregate[] = { 1, 0, 2, 3 };
-    ValueId y = ensemble(&f, x, get_int(k, "n_targets", 1), aggregate[how]);
-    y = ml_transform(k, y, transforms[transform]);
-    y = y ? call_cast(k, y, input_type(k, 0)->dtype) : 0;
-    return ml_result(k, 0, y);
+    call_fact(k, "type", dtype_info[input_type(k, 0)->dtype].name);
+    return ensemble(&f, get_int(k, "n_targets", 1), aggregate[how]) &&
+           ml_transform(k, transforms[transform]) && call_text(k, "scores = $type(scores)");
 }

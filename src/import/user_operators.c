@@ -32,13 +32,13 @@ own_read(Model *m, const char *path)
 }
 
 static bool
-is_called(const char *name, const Onnx__NodeProto *node, const char *full)
+is_called(const char *name, const OnnxNode *node, const char *full)
 {
-    return !strcmp(name, full) || !strcmp(name, text_of(node->op_type));
+    return !strcmp(name, full) || !strcmp(name, node->op_type);
 }
 
 bool
-own_named(const Model *m, const Onnx__NodeProto *n, const char *full)
+own_named(const Model *m, const OnnxNode *n, const char *full)
 {
     for (uint32_t i = 0; i < m->own.n; i++)
         if (is_called(m->own.at[i]->name, n, full))
@@ -65,14 +65,13 @@ fits(Call *k, const Nest *n)
 static bool
 require_size(Call *k, const Nest *n, uint32_t i, uint32_t d, const BoundSizes *bind)
 {
-    Ctx *c = k->m->c;
-    const Expr *said = expr_subst(c, n->param[i].type->dim[d], bind->at, bind->n),
+    const Expr *said = expr_subst(k->c, n->param[i].type->dim[d], bind->at, bind->n),
                *is = input_type(k, i)->dim[d];
 
     return model_require(k->m, said, is,
-                         arena_printf(c->arena, "%s: axis %u of input %u", n->name, d, i)) ||
+                         arena_printf(k->c->arena, "%s: axis %u of input %u", n->name, d, i)) ||
            call_wrong(k, "axis %u of input %u is %s; the nest %s has %s there", d, i,
-                      expr_str(c, is), n->name, expr_str(c, said));
+                      expr_str(k->c, is), n->name, expr_str(k->c, said));
 }
 
 static bool
@@ -99,7 +98,7 @@ call_nest(Call *k, const Nest *n)
                 return false;
     const Nest *bound = nest_bind(m->c, n, bind.at, bind.n);
     for (uint32_t i = 0; i < n->nout; i++) {
-        const char *name = i < k->proto->n_output && *text_of(k->proto->output[i])
+        const char *name = i < k->proto->n_output && *k->proto->output[i]
                                ? k->proto->output[i]
                                : n->param[n->nin + i].name;
         out[i] = graph_value(m->g, name, bound->param[n->nin + i].type);
@@ -117,7 +116,7 @@ fits_function(Call *k, const Foreign *f)
     const Type *const *in;
     uint32_t nin, nout;
 
-    if (!foreign_types(k->m->c, f, &nin, &in, &nout))
+    if (!foreign_types(k->c, f, &nin, &in, &nout))
         return false;
     bool same = k->in.n == nin && k->nout <= nout;
     for (uint32_t i = 0; same && i < nin; i++)
@@ -130,8 +129,8 @@ static bool
 call_function(Call *k, const Foreign *f)
 {
     const Attr attr[] = {
-        { .name = sym(k->m->c, "function"), .kind = ATTR_STRING, .s = f->function },
-        { .name = sym(k->m->c, "signature"), .kind = ATTR_STRING, .s = f->signature },
+        { .name = sym(k->c, "function"), .kind = ATTR_STRING, .s = f->function },
+        { .name = sym(k->c, "signature"), .kind = ATTR_STRING, .s = f->signature },
     };
 
     return call_outputs(k, OP_library, 2, attr);
@@ -140,21 +139,21 @@ call_function(Call *k, const Foreign *f)
 bool
 own_call(Call *k)
 {
-    const char *domain = text_of(k->proto->domain),
-               *full = arena_printf(k->m->arena, "%s%s%s", domain, *domain ? "." : "",
-                                    text_of(k->proto->op_type));
-    Text types = { .arena = k->m->arena };
+    const char *domain = k->proto->domain,
+               *full =
+                   arena_printf(k->arena, "%s%s%s", domain, *domain ? "." : "", k->proto->op_type);
+    Text types = { .arena = k->arena };
 
     for (uint32_t i = 0; i < k->m->own.n; i++)
         if (is_called(k->m->own.at[i]->name, k->proto, full) && fits(k, k->m->own.at[i]))
             return call_nest(k, k->m->own.at[i]);
-    const Library *l = k->m->c->library;
+    const Library *l = k->c->library;
     for (uint32_t i = 0; l && i < l->foreign.n; i++)
         if (is_called(l->foreign.at[i].name, k->proto, full) && fits_function(k, &l->foreign.at[i]))
             return call_function(k, &l->foreign.at[i]);
     for (uint32_t i = 0; i < k->in.n; i++)
         text_printf(&types, "%s%s", i ? ", " : "",
-                    k->in.at[i] ? type_str(k->m->c, input_type(k, i)) : "nothing");
+                    k->in.at[i] ? type_str(k->c, input_type(k, i)) : "nothing");
     return call_wrong(
         k, "no nest %s of the file of nests%s takes %s; types and ranks have to be the same", full,
         l ? ", and no function of the library," : "", text_str(&types));

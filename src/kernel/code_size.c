@@ -30,6 +30,7 @@ measure(Ctx *c, const Block *b, double times, CodeSize *size)
             break;
         case TREE_LET:
         case TREE_AHEAD: size->all += times; break;
+        case TREE_LIST: size->all += times * scalar_size(c, t->u.list.cond); break;
         case TREE_IF:
             n = scalar_size(c, t->u.test.cond);
             size->all += n * times;

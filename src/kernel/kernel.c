@@ -167,6 +167,18 @@ tree_buffer(Block *b, uint32_t buffer)
 }
 
 void
+tree_list(Block *b, uint32_t buffer, uint32_t var, Sym name, const Expr *end, const Scalar *cond)
+{
+    Tree *t = append(b, TREE_LIST);
+
+    t->u.list.buffer = buffer;
+    t->u.list.var = var;
+    t->u.list.name = name;
+    t->u.list.end = end;
+    t->u.list.cond = cond;
+}
+
+void
 tree_store(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, const Scalar *value)
 {
     tree_store_lanes(b, buffer, rank, at, value, NULL, NULL);

@@ -55,6 +55,7 @@ typedef enum {
     TREE_LET,
     TREE_IF,
     TREE_BUFFER,
+    TREE_LIST,
     TREE_STORE,
     TREE_AHEAD,
     TREE_NOTE
@@ -76,6 +77,11 @@ struct Tree {
             Sym name;
             const Expr *begin, *end;
             int64_t step;
+            /* the buffer that lists the iterations which run, of 0, 1, … < end; 0: all run */
+            uint32_t list;
+            /* with a list: a variable, the iteration that runs next; NULL: there is none */
+            uint32_t next;
+            Sym next_name;
         } loop;
         /* visible in the rest of the block */
         struct {
@@ -87,6 +93,14 @@ struct Tree {
         struct {
             const Scalar *cond;
         } test;
+        /* The iterations 0, 1, … < end for which a condition holds: their number, all of them, and
+         * the first again, to follow the last. The buffer is scratch, i32[end + 2]. */
+        struct {
+            uint32_t buffer, var;
+            Sym name;
+            const Expr *end;
+            const Scalar *cond;
+        } list;
         /* TREE_BUFFER: declared for the rest of the block; contents unspecified */
         uint32_t buffer;
         struct {
@@ -240,6 +254,9 @@ Block *tree_loop(Kernel *k, Block *b, LoopKind kind, Sym name, const Expr *begin
 const Expr *tree_let(Ctx *c, Kernel *k, Block *b, const char *name, const Expr *value);
 Tree *tree_if(Block *b, const Scalar *cond); /* ->body, ->other */
 void tree_buffer(Block *b, uint32_t buffer);
+/* var: bound in cond alone */
+void tree_list(Block *b, uint32_t buffer, uint32_t var, Sym name, const Expr *end,
+               const Scalar *cond);
 void tree_store(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at,
                 const Scalar *value);
 Tree *tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at,

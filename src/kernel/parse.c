@@ -136,6 +136,42 @@ parse_part(KernelText *t)
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
+/* The buffer of a list. */
+static bool
+parse_list_name(KernelText *t, uint32_t *list)
+{
+    Parse *p = t->scope.p;
+    Sym name = parse_name(p);
+    const NameEntry *e = name ? scope_find(&t->scope, name) : NULL;
+
+    if (!name)
+        return false;
+    if (!e || e->kind != NAME_SLOT || t->k->buffer.at[e->id].space != SPACE_SCRATCH)
+        return parse_error(p, "%s is not a scratch buffer, and so holds no list", name);
+    *list = e->id;
+    return true;
+}
+
+static bool
+parse_list(KernelText *t, Block *b)
+{
+    Scope *s = &t->scope;
+    Parse *p = s->p;
+    uint32_t buffer, var = t->k->nloop++, mark = s->entry.n;
+    const Expr *end;
+    const Scalar *cond;
+    Sym name;
+
+    if (!parse_list_name(t, &buffer) || !parse_expect(p, "=") || !(name = parse_name(p)) ||
+        !parse_expect(p, "<") || !(end = parse_index(s)) || !parse_expect(p, "if") ||
+        !scope_declare(s, (NameEntry){ .name = name, .kind = NAME_LOOP, .id = var }) ||
+        !(cond = parse_value(s, DT_BOOL, false)))
+        return false;
+    scope_leave(s, mark, true);
+    tree_list(b, buffer, var, name, end, cond);
+    return true;
+}
+
 static bool
 parse_loop(KernelText *t, Block *b, LoopKind kind)
 {
@@ -151,9 +187,20 @@ parse_loop(KernelText *t, Block *b, LoopKind kind)
     if (step < 1)
         return parse_error(p, "a loop's step is at least 1, this is %lld", (long long)step);
     Block *body = tree_loop(t->k, b, kind, name, begin, end, step, &var);
+    Tree *loop = b->list.at[b->list.n - 1];
     uint32_t mark = s->entry.n;
-    if (!scope_declare(s, (NameEntry){ .name = name, .kind = NAME_LOOP, .id = var }) ||
-        !parse_block(t, body))
+    if (parse_accept(p, "in") && !parse_list_name(t, &loop->u.loop.list))
+        return false;
+    if (!scope_declare(s, (NameEntry){ .name = name, .kind = NAME_LOOP, .id = var }))
+        return false;
+    if (loop->u.loop.list && parse_accept(p, "next")) {
+        loop->u.loop.next = t->k->nloop++;
+        if (!(name = loop->u.loop.next_name = parse_name(p)) ||
+            !scope_declare(s,
+                           (NameEntry){ .name = name, .kind = NAME_LOOP, .id = loop->u.loop.next }))
+            return false;
+    }
+    if (!parse_block(t, body))
         return false;
     scope_leave(s, mark, true);
     return true;
@@ -278,6 +325,8 @@ parse_statement(KernelText *t, Block *b)
     }
     if (parse_accept(p, "ahead"))
         return parse_ahead(t, b);
+    if (parse_accept(p, "list"))
+        return parse_list(t, b);
     if (parse_accept(p, "note")) {
         if (!parse_string(p, &note))
             return false;

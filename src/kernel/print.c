@@ -14,6 +14,8 @@
  *       serial k < 512 { … }
  *       store16 o[14*t, 0 if < n] = acc[0, 0]
  *       ahead w at 16384*(t + 1)                     prefetch of the line of that element
+ *       list seen = j < 64 if used[t, j] != 0        the iterations for which that holds …
+ *       serial j < 64 in seen next j_2 { … }         … and a loop over them
  *     }
  *   }
  *
@@ -50,6 +52,10 @@ take_block(SymbolSet *taken, const Block *b)
             break;
         case TREE_LET: expr_symbols(taken, t->u.let.value); break;
         case TREE_IF: scalar_symbols(taken, t->u.test.cond); break;
+        case TREE_LIST:
+            expr_symbols(taken, t->u.list.end);
+            scalar_symbols(taken, t->u.list.cond);
+            break;
         case TREE_STORE:
             for (uint32_t d = 0; d < t->u.store.rank; d++)
                 expr_symbols(taken, t->u.store.at[d]);
@@ -222,12 +228,40 @@ print_loop(Printer *p, Text *t, const Kernel *k, const Tree *l, int indent)
     print_index(p, t, l->u.loop.end);
     if (l->u.loop.step != 1)
         text_printf(t, " step %" PRId64, l->u.loop.step);
-    text_add(t, " {\n");
     p->loop[l->u.loop.var] = name;
+    if (l->u.loop.list) {
+        text_add(t, " in ");
+        print_word(t, p->slot[l->u.loop.list]);
+    }
+    if (l->u.loop.next_name) {
+        p->loop[l->u.loop.next] = printer_name(p, l->u.loop.next_name);
+        text_add(t, " next ");
+        print_word(t, p->loop[l->u.loop.next]);
+    }
+    text_add(t, " {\n");
     print_block(p, t, k, &l->body, indent + 1);
+    if (l->u.loop.next_name)
+        printer_free(p, p->loop[l->u.loop.next]);
     printer_free(p, name);
     text_indent(t, indent);
     text_add(t, "}\n");
+}
+
+static void
+print_list(Printer *p, Text *t, const Tree *l)
+{
+    Sym name = p->loop[l->u.list.var] = printer_name(p, l->u.list.name);
+
+    text_add(t, "list ");
+    print_word(t, p->slot[l->u.list.buffer]);
+    text_add(t, " = ");
+    print_word(t, name);
+    text_add(t, " < ");
+    print_index(p, t, l->u.list.end);
+    text_add(t, " if ");
+    print_value(p, t, &l->u.list.cond, 1, true, -1);
+    text_add(t, "\n");
+    printer_free(p, name);
 }
 
 static void
@@ -296,6 +330,7 @@ print_tree(Printer *p, Text *t, const Kernel *k, const Tree *l, int indent)
         print_buffer(p, t, k, l->u.buffer);
         text_add(t, "\n");
         break;
+    case TREE_LIST: print_list(p, t, l); break;
     case TREE_STORE: print_store(p, t, l, indent); break;
     case TREE_AHEAD:
         text_add(t, "ahead ");

@@ -18,6 +18,8 @@
  *      an earlier part has made it
  *  13  what is within a larger tensor is an argument without a format; that tensor has its element
  *      type, its rank, and no smaller dimension
+ *  14  a list is scratch, i32[end + 2]; a loop over it is serial, from 0 by 1 to the same end,
+ *      behind what fills it
  */
 #include "kernel/internal.h"
 
@@ -31,6 +33,7 @@ typedef struct {
     bool ok;
     uint8_t *var;       /* [nloop]: VarState */
     bool *alive;        /* by buffer */
+    const Expr **end;   /* by buffer: of what it lists; NULL: it is no filled list */
     bool need_constant; /* while visiting an index of a register */
     int serial;         /* serial loops around */
     int64_t copies;     /* of a statement here, which unrolled loops write out */
@@ -174,6 +177,13 @@ check_loop(KernelCheck *k, const Tree *t, bool top)
             t->u.loop.name);
     if (!check_tree_expr(k, t->u.loop.begin) || !check_tree_expr(k, t->u.loop.end))
         return false;
+    REQUIRE(k, 14,
+            !t->u.loop.list ||
+                (t->u.loop.list < k->k->buffer.n && k->end[t->u.loop.list] == t->u.loop.end &&
+                 kind == LOOP_SERIAL && expr_is(t->u.loop.begin, 0) && t->u.loop.step == 1),
+            "loop %s does not run from 0 by 1 to the end of a list filled before", t->u.loop.name);
+    REQUIRE(k, 14, t->u.loop.list || !t->u.loop.next_name,
+            "loop %s has no list, but an iteration that runs next", t->u.loop.name);
     bool unrolled = kind == LOOP_UNROLLED;
     REQUIRE(k, 7, !unrolled || (is_constant(k, t->u.loop.begin) && is_constant(k, t->u.loop.end)),
             "unrolled loop %s has no constant bounds", t->u.loop.name);
@@ -187,11 +197,46 @@ check_loop(KernelCheck *k, const Tree *t, bool top)
     REQUIRE(k, 7, k->copies > 0, "unrolled loop %s writes out its body more than %d times",
             t->u.loop.name, KERNEL_MAX_COPIES);
     k->var[var] = unrolled ? VAR_CONSTANT : VAR_VARYING;
+    if (t->u.loop.next_name)
+        k->var[t->u.loop.next] = VAR_VARYING;
     k->serial += kind == LOOP_SERIAL;
     bool ok = check_block(k, &t->body, false);
     k->serial -= kind == LOOP_SERIAL;
     k->copies = around;
     k->var[var] = VAR_UNBOUND;
+    if (t->u.loop.next_name)
+        k->var[t->u.loop.next] = VAR_UNBOUND;
+    return ok;
+}
+
+static bool
+check_condition(KernelCheck *k, const Scalar *cond)
+{
+    REQUIRE(k, 10, cond && cond->dtype == DT_BOOL && cond->lanes == 1,
+            "a condition is not one bool");
+    return check_value(k, cond);
+}
+
+static bool
+check_list(KernelCheck *k, const Tree *t)
+{
+    uint32_t buffer = t->u.list.buffer, var = t->u.list.var;
+
+    REQUIRE(k, 4, buffer < k->k->buffer.n && k->alive[buffer], "a list is not declared");
+    const Buffer *b = &k->k->buffer.at[buffer];
+    REQUIRE(k, 3, var < k->k->nloop && k->var[var] == VAR_UNBOUND, "%s of list %s is bound twice",
+            t->u.list.name, b->name);
+    if (!check_tree_expr(k, t->u.list.end))
+        return false;
+    REQUIRE(k, 14,
+            b->space == SPACE_SCRATCH && b->type->dtype == DT_I32 && b->type->rank == 1 &&
+                expr_eq(k->ctx, NULL, b->type->dim[0], expr_offset(k->ctx, t->u.list.end, 2)) != NO,
+            "%s, %s, is no list of iterations below %s", b->name, type_str(k->ctx, b->type),
+            expr_str(k->ctx, t->u.list.end));
+    k->var[var] = VAR_VARYING;
+    bool ok = check_condition(k, t->u.list.cond);
+    k->var[var] = VAR_UNBOUND;
+    k->end[buffer] = t->u.list.end;
     return ok;
 }
 
@@ -205,6 +250,7 @@ check_store(KernelCheck *k, const Tree *t)
         return false;
     const Buffer *b = &k->k->buffer.at[t->u.store.buffer];
     REQUIRE(k, 6, b->space != SPACE_IN, "input %s is written", b->name);
+    REQUIRE(k, 14, !k->end[t->u.store.buffer], "list %s is written", b->name);
     for (uint32_t d = 0; d < t->u.store.rank; d++)
         check_nodes(k, expr_nodes(k->ctx, t->u.store.at[d]));
     REQUIRE(k, 6,
@@ -230,10 +276,7 @@ check_tree(KernelCheck *k, const Tree *t, bool top)
         k->var[t->u.let.var] = is_constant(k, t->u.let.value) ? VAR_CONSTANT : VAR_VARYING;
         return true;
     case TREE_IF:
-        REQUIRE(k, 10,
-                t->u.test.cond && t->u.test.cond->dtype == DT_BOOL && t->u.test.cond->lanes == 1,
-                "a condition is not one bool");
-        return check_value(k, t->u.test.cond) && check_block(k, &t->body, false) &&
+        return check_condition(k, t->u.test.cond) && check_block(k, &t->body, false) &&
                check_block(k, &t->other, false);
     case TREE_BUFFER: {
         REQUIRE(k, 4, t->u.buffer < k->k->buffer.n, "buffer number %u is declared, there are %u",
@@ -247,6 +290,7 @@ check_tree(KernelCheck *k, const Tree *t, bool top)
         k->alive[t->u.buffer] = true;
         return true;
     }
+    case TREE_LIST: return check_list(k, t);
     case TREE_STORE: return check_store(k, t);
     case TREE_AHEAD:
         REQUIRE(k, 4, k->k->buffer.at[t->u.ahead.buffer].space != SPACE_REGISTER,
@@ -270,6 +314,8 @@ check_block(KernelCheck *k, const Block *b, bool top)
             k->var[t->u.let.var] = VAR_UNBOUND;
         else if (t->kind == TREE_BUFFER)
             k->alive[t->u.buffer] = false;
+        else if (t->kind == TREE_LIST)
+            k->end[t->u.list.buffer] = NULL;
     }
     return true;
 }
@@ -410,6 +456,7 @@ kernel_check(Ctx *c, const Kernel *k, DiagClass class, Loc loc)
     };
     check.var = NEW_ARRAY(scratch, uint8_t, k->nloop);
     check.alive = NEW_ARRAY(scratch, bool, k->buffer.n);
+    check.end = NEW_ARRAY(scratch, const Expr *, k->buffer.n);
     bool ok = check_kernel(&check);
     arena_free(scratch);
     return ok;

@@ -72,5 +72,12 @@ tn_cpu_bf16(void)
     return tn_cpu_vnni() && tn_cpuid(7, 0).a >= 1 && tn_cpuid(7, 1).a >> 5 & 1;
 }
 
+/* And VNNI in the encoding of AVX, as Zen 5 and Sapphire Rapids but not Zen 4? */
+static inline __attribute__((unused)) int
+tn_cpu_avx_vnni(void)
+{
+    return tn_cpuid(7, 0).a >= 1 && tn_cpuid(7, 1).a >> 4 & 1;
+}
+
 #endif
 #endif

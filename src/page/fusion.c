@@ -21,10 +21,8 @@ page_fusion(Ctx *c, Arena *a, const char *path, const char *title, const char *f
 
     if (!times)
         return false;
-    text_add(&t, "{\"title\": ");
-    text_json(&t, title);
-    text_add(&t, ", \"orders\": ");
-    text_json(&t, orders ? orders : "");
+    text_member(&t, "{", "title", title);
+    text_member(&t, ", ", "orders", orders ? orders : "");
     text_printf(&t, ", \"graphs\": [%s]", fusion);
     const char *data = text_str(&t);
     Writer *w = writer_open(a, &c->diags, path);

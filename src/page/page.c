@@ -38,20 +38,26 @@ page_put(Writer *w, const char *s)
 }
 
 /* "<" is written as its code: no text of a model ends the script. */
+const char *
+page_json(Arena *a, const char *json, size_t n)
+{
+    Text t = { .arena = a };
+
+    for (size_t i = 0; i < n; i++)
+        if (json[i] == '<')
+            text_add(&t, "\\u003c");
+        else
+            text_bytes(&t, json + i, 1);
+    return text_str(&t);
+}
+
 static void
 quote(Text *t, const char *s)
 {
-    text_add(t, "\"");
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
-            text_printf(t, "\\%c", c);
-        else if (c < ' ' || c == '<')
-            text_printf(t, "\\u%04x", c);
-        else
-            text_bytes(t, s, 1);
-    }
-    text_add(t, "\"");
+    Text json = { .arena = t->arena };
+
+    text_json(&json, s);
+    text_add(t, page_json(t->arena, json.s, json.n));
 }
 
 static uint32_t
@@ -247,20 +253,6 @@ page_memory(Page *p, const Graph *g, const Plan *plan)
 }
 
 /* ---- a profile ------------------------------------------------------------------------------- */
-
-const char *
-page_json(Arena *a, const char *json, size_t n)
-{
-    Text t = { .arena = a };
-
-    for (size_t i = 0; i < n; i++) {
-        if (json[i] == '<')
-            text_add(&t, "\\u003c");
-        else
-            text_bytes(&t, json + i, 1);
-    }
-    return text_str(&t);
-}
 
 const char *
 page_read_profile(Ctx *c, Arena *a, const char *path)

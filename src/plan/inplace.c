@@ -79,6 +79,7 @@ check_block(InPlaceCheck *k, const Block *b)
             break;
         case TREE_LET: check_loads(k, expr_nodes(k->c, t->u.let.value)); break;
         case TREE_IF: check_loads(k, scalar_loads(k->c, t->u.test.cond)); break;
+        case TREE_LIST: check_loads(k, scalar_loads(k->c, t->u.list.cond)); break;
         case TREE_STORE:
             for (uint32_t d = 0; d < t->u.store.rank; d++)
                 check_loads(k, expr_nodes(k->c, t->u.store.at[d]));

@@ -1,10 +1,4 @@
 /* bits: the bits of elements read as another type of the same size. */
-TN_ROUTINE int64_t
-tn_bit_cast_plan(const TnRoutine *r, int64_t *scratch)
-{
-    *scratch = 0;
-    return tn_count(&r->array[0]) > 0;
-}
 TN_ROUTINE void
 tn_bit_cast(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -13,7 +7,8 @@ tn_bit_cast(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     uint8_t *to = (uint8_t *)r->array[1].at;
 
     (void)begin, (void)end, (void)scratch;
-    memcpy(to, r->array[0].at, (size_t)(n * (int64_t)r->attr[0]));
+    if (n)
+        memcpy(to, r->array[0].at, (size_t)(n * (int64_t)r->attr[0]));
     for (int64_t i = 0; i < n && r->attr[1] != 0; i++) /* a bool is 0 or 1 */
         to[i] = to[i] != 0;
 }

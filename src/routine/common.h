@@ -18,7 +18,8 @@ typedef struct {
     char *(*text)(void *user, int64_t bytes);
     void *user;
 } TnRoutine;
-/* The number of independent iterations, and the scratch of one worker [bytes]. */
+/* The number of independent iterations, and the scratch of one worker [bytes], which begins as
+ * 0. */
 typedef int64_t TnRoutinePlan(const TnRoutine *r, int64_t *scratch);
 
 /* The first error stops the model: a number from data, and the most that it may be. */
@@ -48,7 +49,7 @@ tn_lacks(const TnRoutine *r, const char *library)
     memcpy(&fault.want, name + 8, 8);
     *r->args.fault = fault;
 }
-/* No memory for so many bytes. */
+/* No memory for `bytes`. */
 TN_ROUTINE void
 tn_no_memory(const TnRoutine *r, int64_t bytes)
 {
@@ -68,6 +69,21 @@ tn_count(const TnArray *a)
 {
     return tn_product(a->dim, 0, a->rank);
 }
+
+/* Without scratch: all in one iteration; one for each element of the first input. */
+TN_ROUTINE int64_t
+tn_once_plan(const TnRoutine *r, int64_t *scratch)
+{
+    (void)r, (void)scratch;
+    return 1;
+}
+TN_ROUTINE int64_t
+tn_each_plan(const TnRoutine *r, int64_t *scratch)
+{
+    (void)scratch;
+    return tn_count(&r->array[0]);
+}
+
 TN_ROUTINE int64_t
 tn_size_of(int32_t type)
 {
@@ -89,6 +105,19 @@ tn_string(const TnArray *a, int64_t i)
 {
     const char *s = ((const char *const *)a->at)[i];
     return s ? s : "";
+}
+
+/* Memory for a string of `bytes`, and its final zero. NULL: there is none, which is reported. */
+TN_ROUTINE char *
+tn_new_string(const TnRoutine *r, int64_t bytes)
+{
+    char *to = r->text(r->user, bytes + 1);
+
+    if (to)
+        to[bytes] = 0;
+    else
+        tn_no_memory(r, bytes + 1);
+    return to;
 }
 
 /* The element as a number with the same order: NaN is after all others, and both zeros are

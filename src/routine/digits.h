@@ -49,12 +49,6 @@ tn_integer_in(const char *s)
                                          : (int64_t)d;
 }
 
-TN_ROUTINE int64_t
-tn_string_number_plan(const TnRoutine *r, int64_t *scratch)
-{
-    *scratch = 0;
-    return tn_count(&r->array[0]);
-}
 TN_ROUTINE void
 tn_string_number(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -96,12 +90,6 @@ tn_write_float(char *to, double v, int is_f32)
     return (int)strlen(to);
 }
 
-TN_ROUTINE int64_t
-tn_number_string_plan(const TnRoutine *r, int64_t *scratch)
-{
-    *scratch = 0;
-    return tn_count(&r->array[0]) > 0;
-}
 TN_ROUTINE void
 tn_number_string(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -118,12 +106,10 @@ tn_number_string(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
                                                  (unsigned long long)((const uint64_t *)x->at)[i])
                      : x->type == 'f' ? tn_write_float(text, (double)((const float *)x->at)[i], 1)
                                       : tn_write_float(text, ((const double *)x->at)[i], 0);
-        char *to = r->text(r->user, length + 1);
-        if (!to) {
-            tn_no_memory(r, length + 1);
+        char *to = tn_new_string(r, length);
+        if (!to)
             return;
-        }
-        memcpy(to, text, (size_t)length + 1);
+        memcpy(to, text, (size_t)length);
         ((char **)r->array[1].at)[i] = to;
     }
 }

@@ -61,17 +61,16 @@ tn_image_jpeg(TnImage *m)
 
     if (!tn_image_library(m, "libturbojpeg.so.0", names, f))
         return 0;
-    void *(*begin)(void) = (void *(*)(void))f[0];
-    int (*header)(void *, const unsigned char *, unsigned long, int *, int *, int *, int *) =
-        (int (*)(void *, const unsigned char *, unsigned long, int *, int *, int *, int *))f[1];
-    int (*decode)(void *, const unsigned char *, unsigned long, unsigned char *, int, int, int, int,
-                  int) = (int (*)(void *, const unsigned char *, unsigned long, unsigned char *,
-                                  int, int, int, int, int))f[2];
+    typedef int Header(void *, const unsigned char *, unsigned long, int *, int *, int *, int *);
+    typedef int Decode(void *, const unsigned char *, unsigned long, unsigned char *, int, int, int,
+                       int, int);
+    Decode *decode = (Decode *)f[2];
     int (*end)(void *) = (int (*)(void *))f[3];
-    void *turbo = begin();
+    void *turbo = ((void *(*)(void))f[0])();
     if (!turbo)
         return 0;
-    done = header(turbo, m->at, (unsigned long)m->bytes, &width, &height, &sampling, &colours) == 0;
+    done = ((Header *)f[1])(turbo, m->at, (unsigned long)m->bytes, &width, &height, &sampling,
+                            &colours) == 0;
     m->width = width;
     m->height = height;
     if (done && m->out) /* red first; the exact transform, colours interpolated */
@@ -96,21 +95,19 @@ tn_image_png(TnImage *m)
 
     if (!tn_image_library(m, "libpng16.so.16", names, f))
         return 0;
-    int (*begin)(void *, const void *, size_t) = (int (*)(void *, const void *, size_t))f[0];
-    int (*finish)(void *, const void *, void *, int32_t, void *) =
-        (int (*)(void *, const void *, void *, int32_t, void *))f[1];
-    void (*end)(void *) = (void (*)(void *))f[2];
+    typedef int Begin(void *, const void *, size_t);
+    typedef int Finish(void *, const void *, void *, int32_t, void *);
     memset(&png, 0, sizeof png);
     png.version = 1;
-    done = begin(&png, m->at, (size_t)m->bytes) != 0;
+    done = ((Begin *)f[0])(&png, m->at, (size_t)m->bytes) != 0;
     m->width = png.width;
     m->height = png.height;
     if (done && m->out) {
         const uint8_t black[3] = { 0, 0, 0 };
         png.format = 2; /* red, green, blue, 8 bits each */
-        done = tn_image_fits(m) && finish(&png, black, m->out, 0, 0) != 0;
+        done = tn_image_fits(m) && ((Finish *)f[1])(&png, black, m->out, 0, 0) != 0;
     }
-    end(&png);
+    ((void (*)(void *))f[2])(&png);
     return done;
 }
 
@@ -123,11 +120,10 @@ tn_image_webp(TnImage *m)
 
     if (!tn_image_library(m, "libwebp.so.7", names, f))
         return 0;
-    int (*header)(const uint8_t *, size_t, int *, int *) =
-        (int (*)(const uint8_t *, size_t, int *, int *))f[0];
-    uint8_t *(*decode)(const uint8_t *, size_t, uint8_t *, size_t, int) =
-        (uint8_t *(*)(const uint8_t *, size_t, uint8_t *, size_t, int))f[1];
-    if (!header(m->at, (size_t)m->bytes, &width, &height))
+    typedef int Header(const uint8_t *, size_t, int *, int *);
+    typedef uint8_t *Decode(const uint8_t *, size_t, uint8_t *, size_t, int);
+    Decode *decode = (Decode *)f[1];
+    if (!((Header *)f[0])(m->at, (size_t)m->bytes, &width, &height))
         return 0;
     m->width = width;
     m->height = height;
@@ -203,23 +199,20 @@ tn_image_tiff(TnImage *m)
 
     if (!tn_image_library(m, "libtiff.so.6", names, f))
         return 0;
-    void *(*begin)(const char *, const char *, void *, intptr_t (*)(void *, void *, intptr_t),
-                   intptr_t (*)(void *, void *, intptr_t), uint64_t (*)(void *, uint64_t, int),
-                   int (*)(void *), uint64_t (*)(void *), void *, void *) =
-        (void *(*)(const char *, const char *, void *, intptr_t (*)(void *, void *, intptr_t),
-                   intptr_t (*)(void *, void *, intptr_t), uint64_t (*)(void *, uint64_t, int),
-                   int (*)(void *), uint64_t (*)(void *), void *, void *))f[0];
-    int (*field)(void *, uint32_t, ...) = (int (*)(void *, uint32_t, ...))f[1];
-    int (*decode)(void *, uint32_t, uint32_t, uint32_t *, int, int) =
-        (int (*)(void *, uint32_t, uint32_t, uint32_t *, int, int))f[2];
-    void (*end)(void *) = (void (*)(void *))f[3];
-    Says *(*errors)(Says *) = (Says * (*)(Says *)) f[4],
-                         *(*warnings)(Says *) = (Says * (*)(Says *)) f[5];
-    errors(tn_tiff_says);
-    warnings(tn_tiff_says);
+    typedef intptr_t Read(void *, void *, intptr_t);
+    typedef void *Open(const char *, const char *, void *, Read *, Read *,
+                       uint64_t (*)(void *, uint64_t, int), int (*)(void *), uint64_t (*)(void *),
+                       void *, void *);
+    typedef int Field(void *, uint32_t, ...);
+    typedef int Decode(void *, uint32_t, uint32_t, uint32_t *, int, int);
+    typedef Says *SetSays(Says *);
+    Field *field = (Field *)f[1];
+    Decode *decode = (Decode *)f[2];
+    ((SetSays *)f[4])(tn_tiff_says);
+    ((SetSays *)f[5])(tn_tiff_says);
     m->next = 0;
-    void *tiff = begin("image", "rm", m, tn_tiff_read, tn_tiff_write, tn_tiff_seek, tn_tiff_close,
-                       tn_tiff_size, 0, 0);
+    void *tiff = ((Open *)f[0])("image", "rm", m, tn_tiff_read, tn_tiff_write, tn_tiff_seek,
+                                tn_tiff_close, tn_tiff_size, 0, 0);
     if (!tiff)
         return 0;
     done = field(tiff, 256, &width) == 1 && field(tiff, 257, &height) == 1;
@@ -234,7 +227,7 @@ tn_image_tiff(TnImage *m)
             m->out[i] = (uint8_t)(point[i / 3] >> (8 * (i % 3)));
         free(point);
     }
-    end(tiff);
+    ((void (*)(void *))f[3])(tiff);
     return done;
 }
 
@@ -508,13 +501,6 @@ tn_image_read(const TnRoutine *r, int64_t *width, int64_t *height)
 }
 
 /* image_size(data) {form}: rows and columns; 0 if the picture cannot be read. */
-TN_ROUTINE int64_t
-tn_image_size_plan(const TnRoutine *r, int64_t *scratch)
-{
-    (void)r;
-    *scratch = 0;
-    return 1;
-}
 TN_ROUTINE void
 tn_image_size(const TnArgs *a, int64_t begin, int64_t end, void *scratch)
 {
@@ -533,13 +519,6 @@ tn_image_size(const TnArgs *a, int64_t begin, int64_t end, void *scratch)
 
 /* image_points(data, size) {form}: 0: red, green, blue; 1: blue, green, red; 2: lightness by ITU-R
  * 601. */
-TN_ROUTINE int64_t
-tn_image_points_plan(const TnRoutine *r, int64_t *scratch)
-{
-    (void)r;
-    *scratch = 0;
-    return 1;
-}
 TN_ROUTINE void
 tn_image_points(const TnArgs *a, int64_t begin, int64_t end, void *scratch)
 {

@@ -1,10 +1,4 @@
 /* lookup: positions of keys in sorted lists. */
-TN_ROUTINE int64_t
-tn_lookup_plan(const TnRoutine *r, int64_t *scratch)
-{
-    *scratch = 0;
-    return tn_count(&r->array[2]);
-}
 TN_ROUTINE void
 tn_lookup(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {

@@ -83,7 +83,7 @@ tn_library_product_plan(const TnRoutine *r, int64_t *scratch)
     int64_t most = p.m > p.n ? p.m : p.n;
 
     most = p.k > most ? p.k : most;
-    *scratch = 0;
+    (void)scratch;
     if (most > INT32_MAX) /* CBLAS counts by ints */
         tn_wrong(r, most, INT32_MAX);
     tn_product_alone();

@@ -69,7 +69,7 @@ tn_regex_room(const TnRoutine *r)
 }
 
 TN_ROUTINE int64_t
-tn_regex_match_plan(const TnRoutine *r, int64_t *scratch)
+tn_regex_plan(const TnRoutine *r, int64_t *scratch)
 {
     *scratch = tn_regex_room(r);
     return tn_count(&r->array[0]);
@@ -180,12 +180,6 @@ tn_token(const TnRoutine *r, int64_t *room, TnTokens *t, int64_t *bytes)
     return 0;
 }
 
-TN_ROUTINE int64_t
-tn_tokens_plan(const TnRoutine *r, int64_t *scratch)
-{
-    *scratch = tn_regex_room(r);
-    return tn_count(&r->array[0]);
-}
 TN_ROUTINE void
 tn_tokens(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -223,13 +217,10 @@ tn_tokenize(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
         if (marks && width)
             out[k++] = "\x02";
         for (const char *s; k < width && (s = tn_token(r, (int64_t *)scratch, &t, &bytes));) {
-            char *to = r->text(r->user, bytes + 1);
-            if (!to) {
-                tn_no_memory(r, bytes + 1);
+            char *to = tn_new_string(r, bytes);
+            if (!to)
                 return;
-            }
             memcpy(to, s, (size_t)bytes);
-            to[bytes] = 0;
             out[k++] = to;
         }
         if (marks && k < width)

@@ -21,7 +21,7 @@
 #include "routine/window.h"
 
 #define FILE_ROW(name)
-#define ROUTINE(op, file)
+#define ROUTINE(op, plan, file)
 
 enum {
 #undef FILE_ROW
@@ -36,8 +36,8 @@ _Static_assert((int)FILE_COUNT <= (int)ROUTINE_FILES, "ROUTINE_FILES");
 #undef FILE_ROW
 #define FILE_ROW(name)
 #undef ROUTINE
-#define ROUTINE(op, file)                                                                          \
-    { #op, tn_##op, tn_##op##_plan, UINT64_C(1) << FILE_##file | needed_by(FILE_##file) },
+#define ROUTINE(op, plan, file)                                                                    \
+    { #op, #plan, tn_##op, tn_##plan##_plan, UINT64_C(1) << FILE_##file | needed_by(FILE_##file) },
 static const Routine table[] = {
 #include "routine/routines.def"
 };
@@ -63,43 +63,10 @@ routine_common(void)
 const char *
 routine_source(uint32_t file)
 {
-    static const char random[] =
-#include "routine_random_text.h"
-        , image[] =
-#include "routine_image_text.h"
-              , bits[] =
-#include "routine_bits_text.h"
-                    , matrix[] =
-#include "routine_matrix_text.h"
-                          , window[] =
-#include "routine_window_text.h"
-                                , lookup[] =
-#include "routine_lookup_text.h"
-                                      , nms[] =
-#include "routine_nms_text.h"
-                                            , pairwise[] =
-#include "routine_pairwise_text.h"
-                                                  , product[] =
-#include "routine_product_text.h"
-                                                        , regex[] =
-#include "routine_regex_text.h"
-                                                              , text[] =
-#include "routine_text_text.h"
-                                                                    , digits[] =
-#include "routine_digits_text.h"
-                                                                          , tf_idf[] =
-#include "routine_tf_idf_text.h"
-                                                                                , tree[] =
-#include "routine_tree_text.h"
-                                                                                      , top_k[] =
-#include "routine_top_k_text.h"
-                                                                                            ,
-                      unique[] =
-#include "routine_unique_text.h"
-        ;
+#include "routine_sources.h" /* static const char top_k[] = "…", …: by CMake */
     static const char *const source[] = {
 #undef ROUTINE
-#define ROUTINE(op, file)
+#define ROUTINE(op, plan, file)
 #undef FILE_ROW
 #define FILE_ROW(name) name,
 #include "routine/routines.def"

@@ -17,8 +17,8 @@
 #include <stdbool.h>
 
 typedef struct {
-    /* the operator's name; its function is tn_NAME, its division into iterations tn_NAME_plan */
-    const char *op;
+    /* the operator's name, whose function is tn_OP, and that of its plan, tn_PLAN_plan */
+    const char *op, *plan_name;
     TnKernelFn *run;
     TnRoutinePlan *plan;
     uint64_t files; /* bit k: it needs routine_source(k) */

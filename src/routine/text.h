@@ -80,7 +80,7 @@ tn_letter(int32_t c, int upper)
 TN_ROUTINE char *
 tn_in_case(const TnRoutine *r, const char *s, int upper)
 {
-    char *to = r->text(r->user, (int64_t)strlen(s) + 1), *at = to;
+    char *to = tn_new_string(r, (int64_t)strlen(s)), *at = to;
     int n;
 
     for (int32_t c; at && (c = tn_decode(s, &n), n); s += n) {
@@ -90,17 +90,13 @@ tn_in_case(const TnRoutine *r, const char *s, int upper)
         else
             at += tn_encode(other, at);
     }
-    if (at)
-        *at = 0;
-    else
-        tn_no_memory(r, (int64_t)strlen(s) + 1);
     return to;
 }
 
 TN_ROUTINE int64_t
 tn_string_equal_plan(const TnRoutine *r, int64_t *scratch)
 {
-    *scratch = 0;
+    (void)scratch;
     return tn_count(&r->array[2]);
 }
 TN_ROUTINE void
@@ -115,12 +111,6 @@ tn_string_equal(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
             !strcmp(tn_string(x, tn_text_at(x, out, i)), tn_string(y, tn_text_at(y, out, i)));
 }
 
-TN_ROUTINE int64_t
-tn_string_concat_plan(const TnRoutine *r, int64_t *scratch)
-{
-    *scratch = 0;
-    return tn_count(&r->array[2]) > 0;
-}
 TN_ROUTINE void
 tn_string_concat(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -133,13 +123,11 @@ tn_string_concat(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
         const char *a = tn_string(x, tn_text_at(x, out, i)),
                    *b = tn_string(y, tn_text_at(y, out, i));
         size_t na = strlen(a), nb = strlen(b);
-        char *to = r->text(r->user, (int64_t)(na + nb) + 1);
-        if (!to) {
-            tn_no_memory(r, (int64_t)(na + nb) + 1);
+        char *to = tn_new_string(r, (int64_t)(na + nb));
+        if (!to)
             return;
-        }
         memcpy(to, a, na);
-        memcpy(to + na, b, nb + 1);
+        memcpy(to + na, b, nb);
         ((char **)out->at)[i] = to;
     }
 }
@@ -189,12 +177,6 @@ tn_cut(const TnRoutine *r, int64_t i)
                     0 };
 }
 
-TN_ROUTINE int64_t
-tn_string_pieces_plan(const TnRoutine *r, int64_t *scratch)
-{
-    *scratch = 0;
-    return tn_count(&r->array[0]);
-}
 TN_ROUTINE void
 tn_string_pieces(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -211,12 +193,6 @@ tn_string_pieces(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-TN_ROUTINE int64_t
-tn_string_split_plan(const TnRoutine *r, int64_t *scratch)
-{
-    *scratch = 0;
-    return tn_count(&r->array[3]) > 0;
-}
 TN_ROUTINE void
 tn_string_split(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -230,25 +206,15 @@ tn_string_split(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
         for (int64_t k = 0; k < width; k++) {
             size_t length = 0;
             const char *s = tn_piece(&cut, &length);
-            char *to = r->text(r->user, (int64_t)length + 1);
-            if (!to) {
-                tn_no_memory(r, (int64_t)length + 1);
+            char *to = tn_new_string(r, (int64_t)length);
+            if (!to)
                 return;
-            }
-            memcpy(to, s ? s : "", s ? length : 0);
-            to[s ? length : 0] = 0;
+            memcpy(to, s ? s : "", length);
             out[i * width + k] = to;
         }
     }
 }
 
-TN_ROUTINE int64_t
-tn_string_normalize_plan(const TnRoutine *r, int64_t *scratch)
-{
-    (void)r;
-    *scratch = 0;
-    return 1;
-}
 TN_ROUTINE void
 tn_string_normalize(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {

@@ -11,7 +11,7 @@
 TN_ROUTINE int64_t
 tn_tf_idf_plan(const TnRoutine *r, int64_t *scratch)
 {
-    *scratch = 0;
+    (void)scratch;
     return r->array[3].rank == 2 ? r->array[3].dim[0] : 1;
 }
 /* Compares words of x from `at` on, `step` apart, with an n-gram of the table. */

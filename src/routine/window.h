@@ -3,7 +3,7 @@
 TN_ROUTINE int64_t
 tn_max_pool_place_plan(const TnRoutine *r, int64_t *scratch)
 {
-    *scratch = 0;
+    (void)scratch;
     return tn_product(r->array[1].dim, 0, 2);
 }
 TN_ROUTINE void

@@ -44,10 +44,10 @@ typedef struct {
     int64_t shared;
     SharedPart part[SHARED_PARTS];
 } Reservation;
-/* At least so many bytes, 64-byte aligned. The first `stay` are kept; the others may be written
+/* At least `bytes`, 64-byte aligned. The first `stay` are kept; the others may be written
  * from now on. False: r is unchanged. */
 bool reservation_grow(Reservation *r, int64_t stay, int64_t bytes);
-/* A new reservation of so many bytes that begins with the first `used` of `from`, sharing memory as
+/* A new reservation of `bytes` that begins with the first `used` of `from`, sharing memory as
  * far as `pages`, or NULL, allows. */
 bool reservation_share(Reservation *to, Reservation *from, int64_t used, int64_t bytes,
                        Pages *pages);

@@ -28,7 +28,7 @@ struct Heap {
     int64_t most;
 };
 
-/* 64, 80, 96, 112, 128, 160, …: the class that holds so many bytes, and its size. */
+/* 64, 80, 96, 112, 128, 160, …: the class that holds `bytes`, and its size. */
 static uint32_t
 class_of(int64_t bytes, int64_t *size)
 {

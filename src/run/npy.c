@@ -31,12 +31,13 @@ skip_space(Header *h)
 }
 
 static bool
-take(Header *h, char c)
+take(Header *h, const char *word)
 {
+    size_t n = strlen(word);
     skip_space(h);
-    if (h->at == h->end || *h->at != c)
+    if ((size_t)(h->end - h->at) < n || memcmp(h->at, word, n) != 0)
         return false;
-    h->at++;
+    h->at += n;
     return true;
 }
 
@@ -48,22 +49,11 @@ wrong(Header *h, const char *expected)
     return false;
 }
 
-static bool
-take_word(Header *h, const char *word)
-{
-    size_t n = strlen(word);
-    skip_space(h);
-    if ((size_t)(h->end - h->at) < n || memcmp(h->at, word, n) != 0)
-        return false;
-    h->at += n;
-    return true;
-}
-
 /* 'text' or "text", without escapes, shorter than cap. */
 static bool
 take_string(Header *h, char *text, size_t cap)
 {
-    char quote = take(h, '\'') ? '\'' : take(h, '"') ? '"' : 0;
+    char quote = take(h, "'") ? '\'' : take(h, "\"") ? '"' : 0;
     if (!quote)
         return wrong(h, "a string");
     const char *close = memchr(h->at, quote, (size_t)(h->end - h->at));
@@ -93,17 +83,17 @@ take_size(Header *h, int64_t *size)
 static bool
 take_shape(Header *h)
 {
-    if (!take(h, '('))
+    if (!take(h, "("))
         return wrong(h, "a tuple as shape");
-    while (!take(h, ')')) {
+    while (!take(h, ")")) {
         int64_t size;
         if (!take_size(h, &size))
             return false;
         if (h->rank == TN_MAX_RANK)
             return wrong(h, "at most 12 dimensions");
         h->dims[h->rank++] = size;
-        if (!take(h, ',')) {
-            if (!take(h, ')'))
+        if (!take(h, ",")) {
+            if (!take(h, ")"))
                 return wrong(h, "`,` or `)` in the shape");
             break;
         }
@@ -115,7 +105,7 @@ static bool
 take_entry(Header *h)
 {
     char key[32];
-    if (!take_string(h, key, sizeof key) || !take(h, ':'))
+    if (!take_string(h, key, sizeof key) || !take(h, ":"))
         return wrong(h, "a key and `:`");
     if (strcmp(key, "descr") == 0) {
         skip_space(h);
@@ -124,8 +114,8 @@ take_entry(Header *h)
         return h->has_descr = take_string(h, h->descr, sizeof h->descr);
     }
     if (strcmp(key, "fortran_order") == 0) {
-        h->fortran = take_word(h, "True");
-        return (h->has_order = h->fortran || take_word(h, "False")) || wrong(h, "True or False");
+        h->fortran = take(h, "True");
+        return (h->has_order = h->fortran || take(h, "False")) || wrong(h, "True or False");
     }
     if (strcmp(key, "shape") == 0 && !h->has_shape)
         return take_shape(h);
@@ -135,13 +125,13 @@ take_entry(Header *h)
 static bool
 take_header(Header *h)
 {
-    if (!take(h, '{'))
+    if (!take(h, "{"))
         return wrong(h, "a dict");
-    while (!take(h, '}')) {
+    while (!take(h, "}")) {
         if (!take_entry(h))
             return false;
-        if (!take(h, ',')) {
-            if (!take(h, '}'))
+        if (!take(h, ",")) {
+            if (!take(h, "}"))
                 return wrong(h, "`,` or `}`");
             break;
         }

@@ -160,7 +160,6 @@ policy_named(Diags *d, const char *name, TnBatchPolicy *out)
         if (!*end)
             return true;
     }
-    return diag_error(d, DIAG_USAGE, (Loc){ 0 },
-                      "no policy \"%.40s\": depth, agenda, greedy, fsm:FILE or random:SEED can be",
-                      name);
+    return diag_usage(
+        d, "no policy \"%.40s\": depth, agenda, greedy, fsm:FILE or random:SEED can be", name);
 }

@@ -286,7 +286,7 @@ Pool *
 pool_new(Arena *a, Diags *d, int threads)
 {
     if (threads < 0 || threads > MAX_THREADS) {
-        diag_error(d, DIAG_USAGE, (Loc){ 0 },
+        diag_usage(d,
                    "%d threads asked for; give 1 to %d, or 0 for as many as there are processors",
                    threads, MAX_THREADS);
         return NULL;

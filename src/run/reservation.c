@@ -131,7 +131,7 @@ map_parts(Reservation *r, const Reservation *from)
     return true;
 }
 
-/* A reservation of so many bytes that begins with the first `used` of `from`. */
+/* A reservation of `bytes` that begins with the first `used` of `from`. */
 static bool
 reservation_like(Reservation *r, const Reservation *from, int64_t used, int64_t bytes)
 {

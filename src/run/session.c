@@ -266,95 +266,89 @@ static bool
 report_fault(const Session *s, Diags *d, const TnFault *f)
 {
     const TnManifest *m = s->manifest;
+    const char *kernel =
+        f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel";
     long long got = f->got, want = f->want;
+    Loc at = at_model(s);
+
     switch (f->code) {
     case TN_FAULT_DIM: return dim_fault(s, d, f);
     case TN_FAULT_CONSTRAINT: return constraint_fault(s, d, f);
     case TN_FAULT_INDEX:
-        if (f->dim)
-            return diag_error(d, DIAG_USAGE, at_model(s),
-                              "%s: the index %lld is outside of 0 <= i < %lld; check the inputs it "
-                              "comes from",
-                              f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin
-                                                                     : "a kernel",
-                              got, want);
-        return diag_error(d, DIAG_USAGE, at_model(s),
-                          "%s: the index %lld is outside of its axis, which has %lld elements; "
-                          "check the inputs it comes from",
-                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin
-                                                                 : "a kernel",
-                          got, want);
+        return diag_error(d, DIAG_USAGE, at,
+                          f->dim ? "%s: the index %lld is outside of 0 <= i < %lld; check the "
+                                   "inputs it comes from"
+                                 : "%s: the index %lld is outside of its axis, which has %lld "
+                                   "elements; check the inputs it comes from",
+                          kernel, got, want);
     case TN_FAULT_VALUE:
         return diag_error(
-            d, DIAG_USAGE, at_model(s),
+            d, DIAG_USAGE, at,
             "%s: %lld is asked for, at most %lld is possible; check the inputs it comes from",
-            f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got,
-            want);
+            kernel, got, want);
     case TN_FAULT_FUNCTION:
-        return diag_error(
-            d, DIAG_USAGE, at_model(s), "%s: its function in a library of your own returned %lld",
-            f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got);
+        return diag_error(d, DIAG_USAGE, at,
+                          "%s: its function in a library of your own returned %lld", kernel, got);
     case TN_FAULT_LIBRARY: {
         char name[17] = { 0 };
         memcpy(name, &f->got, 8);
         memcpy(name + 8, &f->want, 8);
-        return diag_error(d, DIAG_USAGE, at_model(s),
+        return diag_error(d, DIAG_USAGE, at,
                           "%s: what it was given needs the library lib%s, which is not on this "
                           "machine; install it",
-                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin
-                                                                 : "a kernel",
-                          name);
+                          kernel, name);
     }
     case TN_FAULT_WEIGHTS:
         return diag_error(
-            d, DIAG_MODEL, at_model(s),
+            d, DIAG_MODEL, at,
             "the library does not find its weights, %lld bytes; compile the model again", want);
     case TN_FAULT_SYMBOL:
-        return diag_error(d, DIAG_USAGE, at_model(s),
-                          "the size %s, which data define, is %lld; %s %lld is possible",
-                          f->where >= 0 && f->where < m->nsymbol ? m->symbols[f->where]
-                                                                 : "of a tensor",
-                          got, got > want ? "at most" : "at least", want);
+        return diag_error(
+            d, DIAG_USAGE, at, "the size %s, which data define, is %lld; %s %lld is possible",
+            f->where >= 0 && f->where < m->nsymbol ? m->symbols[f->where] : "of a tensor", got,
+            got > want ? "at most" : "at least", want);
     case TN_FAULT_MEMORY:
-        if (want && !s->refused)
-            return diag_error(d, DIAG_LIMIT, at_model(s),
+        if (s->refused)
+            return false;
+        if (want)
+            return diag_error(d, DIAG_LIMIT, at,
                               "calls of functions are %lld deep and take %lld bytes, and there is "
                               "no memory for more; compile with a lower --max-calls",
                               want, got);
-        return !s->refused && diag_error(d, DIAG_LIMIT, at_model(s),
-                                         "cannot get %lld bytes of memory for a tensor that data "
-                                         "size; run smaller inputs",
-                                         got);
+        return diag_error(d, DIAG_LIMIT, at,
+                          "cannot get %lld bytes of memory for a tensor that data size; run "
+                          "smaller inputs",
+                          got);
     case TN_FAULT_TRIPS:
-        return diag_error(d, DIAG_LIMIT, at_model(s),
+        return diag_error(d, DIAG_LIMIT, at,
                           "a loop ran %lld iterations, the limit is %lld; raise it with "
                           "--max-trips when compiling",
                           got, want);
     case TN_FAULT_DEPTH:
-        return diag_error(d, DIAG_LIMIT, at_model(s),
+        return diag_error(d, DIAG_LIMIT, at,
                           "functions call each other %lld deep, the limit is %lld; raise it with "
                           "--max-calls when compiling",
                           got, want);
     case TN_FAULT_STACK:
         return diag_error(
-            d, DIAG_LIMIT, at_model(s),
+            d, DIAG_LIMIT, at,
             "functions call each other %lld deep, and the thread's stack has no room for more; "
-            "give the thread a "
-            "larger stack, or compile with --many, which keeps calls in memory of their own",
+            "give the thread a larger stack, or compile with --many, which keeps calls in memory "
+            "of their own",
             got);
     case TN_FAULT_FRAME:
         return diag_error(
-            d, DIAG_INTERNAL, at_model(s),
+            d, DIAG_INTERNAL, at,
             "the session gave the model no %s of %lld bytes where it needs them; please report it",
             f->where == TN_FRAME_INPUT    ? "input"
             : f->where == TN_FRAME_OUTPUT ? "output"
                                           : "memory",
             want);
     case TN_FAULT_SIZE:
-        return diag_error(d, DIAG_LIMIT, at_model(s),
+        return diag_error(d, DIAG_LIMIT, at,
                           "a tensor's size overflows for inputs of these sizes; give smaller ones");
     }
-    return diag_error(d, DIAG_INTERNAL, at_model(s),
+    return diag_error(d, DIAG_INTERNAL, at,
                       "the model stopped with the unknown fault %d; please report it", f->code);
 }
 

@@ -88,7 +88,7 @@ group_of(Draft *w, Group *g)
 const char *
 group_row(const Group *g, const GroupMember *m)
 {
-    return arena_printf(g->w->a, "%s.%s", m->name, m->n->axis[m->row].name);
+    return box_name(g->w, m->part, m->row);
 }
 
 const char *
@@ -101,7 +101,7 @@ const char *
 group_heads(const Group *g, const GroupMember *m, bool together)
 {
     bool here = g->how != HEADS_SEPARATE && (g->how == HEADS_FUSED) == together;
-    return here ? arena_printf(g->w->a, "%s.%s ", m->name, m->n->axis[m->head].name) : "";
+    return here ? arena_printf(g->w->a, "%s ", box_name(g->w, m->part, m->head)) : "";
 }
 
 const char *

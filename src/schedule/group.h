@@ -4,9 +4,9 @@
  * computed at it, so intermediate tensors are as large as the tile and stay in a cache.
  *
  * If the contractions' other operands do not vary with the axis around the rows (query heads that
- * share keys), it may be inside of the task: its rows are then those of all heads, and keys are
- * packed once for them. Register tiles have one head's rows, or as many rows of each head as fit,
- * which suits a single token's row: three heads are three rows of one GEMM.
+ * share keys), it may be inside of the task where lanes are columns: its rows are then those of all
+ * heads, and keys are packed once for them. Register tiles have one head's rows, or as many rows of
+ * each head as fit, which suits a single token's row: three heads are three rows of one GEMM.
  */
 #ifndef TENON_GROUP_H
 #define TENON_GROUP_H

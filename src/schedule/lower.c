@@ -114,9 +114,11 @@ lower_cases(Env *e, const LoopNode *n, uint32_t i, Block *b)
 void
 lower_body(Env *e, const LoopNode *n, Block *b)
 {
-    if (n == e->task)
+    if (n == e->task) {
         place_scratch(e, b);
-    b = omit_test(e, n, b);
+        e->scratch = b;
+        e->scratch_at = b->list.n;
+    }
     for (uint32_t i = 0; i < n->holds.n; i++)
         if (e->p->hold.at[n->holds.at[i]].space == WORD_reg)
             place_hold(e, b, n->holds.at[i]);
@@ -124,7 +126,8 @@ lower_body(Env *e, const LoopNode *n, Block *b)
         if (e->p->copy.at[n->copies.at[i]].space == WORD_reg)
             place_copy(e, b, n->copies.at[i]);
     boxes_place(e, n, b);
-    omits_place(e, n);
+    omits_place(e, n, b);
+    prefetches_place(e, n, b);
     lower_cases(e, n, 0, b);
 }
 
@@ -228,24 +231,6 @@ bind_digits(Env *e, Block *b, IterId x)
     }
 }
 
-/* The iterators fused with x into one loop, after y: x itself first; 0: no more. */
-static IterId
-next_with(const Env *e, IterId x, IterId y)
-{
-    for (y = y == x ? 1 : y + 1; y < e->p->iter.n; y++)
-        if (env_iter(e, y)->with == x)
-            return y;
-    return 0;
-}
-
-/* Binds x to an iteration of its loop, and all iterators that share the loop. */
-static void
-bind_trip(Env *e, IterId x, const Expr *trip)
-{
-    for (IterId y = x; y; y = next_with(e, x, y))
-        env_bind(e, y, trip);
-}
-
 /* The iterations of a serial or unrolled loop from `begin` to `end`, which are within [least,
  * most). */
 static void
@@ -259,15 +244,21 @@ lower_stretch(Env *e, const LoopNode *n, Block *b, const Expr *begin, const Expr
 
     if (expr_is(trips, 0))
         return;
-    if (!expr_is(trips, 1)) {
-        trip = env_loop(
-            e, &b, n->run == WORD_unroll && expr_const(trips, NULL) ? LOOP_UNROLLED : LOOP_SERIAL,
-            env_iter(e, x)->name, begin, end, 1);
+    uint32_t list = omit_list(e, n, b, begin, end);
+    bool unrolled = !list && n->run == WORD_unroll && expr_const(trips, NULL);
+    if (list || !expr_is(trips, 1)) {
+        Block *around = b;
+        trip = env_loop(e, &b, unrolled ? LOOP_UNROLLED : LOOP_SERIAL, env_iter(e, x)->name, begin,
+                        end, 1);
+        Tree *loop = around->list.at[around->list.n - 1];
+        loop->u.loop.list = list;
+        prefetches_follow(e, n, loop);
         if ((least != begin || most != end) && expr_is_var(trip, &v))
             VEC_PUSH(e->a, &e->range, ((Range){ v, least, expr_sub(e->c, most, least) }));
-    }
-    bind_trip(e, x, trip);
-    for (IterId y = x; y && n->phase == PHASE_COMPLETE; y = next_with(e, x, y))
+    } else
+        prefetches_follow(e, n, NULL);
+    env_bind_trip(e, x, trip);
+    for (IterId y = x; y && n->phase == PHASE_COMPLETE; y = env_next_with(e, x, y))
         bind_digits(e, b, y);
     lower_body(e, n, b);
     env_leave(e, s);
@@ -305,7 +296,7 @@ lower_peeled(Env *e, const LoopNode *n, Block *b)
     if (n->run == WORD_unroll && !expr_const(trips, NULL))
         env_change(e, x)->counted = true;
     EnvScope s = env_enter(e);
-    for (IterId y = x; y; y = next_with(e, x, y))
+    for (IterId y = x; y; y = env_next_with(e, x, y))
         env_change(e, y)->trip = TRIP_COMPLETE;
     lower_trips(e, n, b, trips);
     env_leave(e, s);
@@ -314,7 +305,7 @@ lower_peeled(Env *e, const LoopNode *n, Block *b)
     const Expr *end = expr_scale(c, trips, it->factor);
     if (it->rest && !expr_const(rest, NULL)) {
         const Expr *start = env_loop(e, &b, LOOP_SERIAL, it->name, end, whole, it->rest);
-        for (IterId y = x; y; y = next_with(e, x, y)) {
+        for (IterId y = x; y; y = env_next_with(e, x, y)) {
             env_change(e, y)->start = start;
             e->at[y].trip = TRIP_TILES;
         }
@@ -325,9 +316,9 @@ lower_peeled(Env *e, const LoopNode *n, Block *b)
     Ranges known = { e->range.at, e->range.n };
     if (maybe && expr_le(c, &known, expr_offset(c, end, 1), whole) != YES)
         b = &tree_if(b, scalar_2(c, S_LT, scalar_index(c, end), scalar_index(c, whole)))->body;
-    for (IterId y = x; y; y = next_with(e, x, y))
+    for (IterId y = x; y; y = env_next_with(e, x, y))
         env_change(e, y)->trip = TRIP_REMAINDER;
-    bind_trip(e, x, expr_const(trips, NULL) ? trips : env_let(e, b, it->name, trips, NULL));
+    env_bind_trip(e, x, expr_const(trips, NULL) ? trips : env_let(e, b, it->name, trips, NULL));
     const Expr *left =
         expr_const(rest, NULL)
             ? rest
@@ -335,7 +326,7 @@ lower_peeled(Env *e, const LoopNode *n, Block *b)
     Var v;
     if (maybe && expr_is_var(left, &v))
         VEC_PUSH(e->a, &e->range, ((Range){ v, expr_int(c, 1), expr_int(c, it->factor - 1) }));
-    for (IterId y = x; y; y = next_with(e, x, y))
+    for (IterId y = x; y; y = env_next_with(e, x, y))
         env_change(e, env_iter(e, y)->sibling)->extent = left;
     lower_body(e, n, b);
     env_leave(e, s);
@@ -347,10 +338,10 @@ lower_parallel(Env *e, const LoopNode *n, Block *b)
     IterId x = n->iter;
 
     e->k->trips = env_extent(e, x);
-    bind_trip(
+    env_bind_trip(
         e, x,
         env_loop(e, &b, LOOP_PARALLEL, env_iter(e, x)->name, expr_int(e->c, 0), e->k->trips, 1));
-    for (IterId y = x; y; y = next_with(e, x, y))
+    for (IterId y = x; y; y = env_next_with(e, x, y))
         bind_digits(e, b, y);
     lower_body(e, n, b);
 }

@@ -42,6 +42,8 @@ typedef struct {
     VEC(Var) padding; /* variables that run over padding while sums are made */
     /* the parallel loop, or the root: where a worker's scratch begins */
     const LoopNode *task;
+    Block *scratch; /* its body, and the number of statements there before further scratch */
+    uint32_t scratch_at;
 } Env;
 
 typedef struct {
@@ -75,6 +77,10 @@ const Expr *env_most(Env *e, IterId x);
 const Expr *env_value(Env *e, IterId x);
 /* x has `value`; iterators that this determines are bound too. */
 void env_bind(Env *e, IterId x, const Expr *value);
+/* The iterators fused with x into one loop, after y: x itself first; 0: no more. */
+IterId env_next_with(const Env *e, IterId x, IterId y);
+/* Binds x to an iteration of its loop, and all iterators that share the loop. */
+void env_bind_trip(Env *e, IterId x, const Expr *trip);
 /* The points of x in one iteration of the enclosing loops: from *lo on, *width at most. False: all
  * points. */
 bool env_box(Env *e, IterId x, const Expr **lo, const Expr **width);
@@ -128,12 +134,20 @@ void online_begins(Env *e, uint32_t hold, Low *l, Block *b);
 const Scalar *online_scaled(Env *e, uint32_t hold, Low *l, const Scalar *held);
 void lower_rescale(Env *e, const LoopNode *leaf, Block *b, const Scalar *held);
 
+/* ---- prefetches (lower_prefetch.c) ----------------------------------------------------------- */
+
+/* Those of the iterations of n, at the beginning of its body. */
+void prefetches_place(Env *e, const LoopNode *n, Block *b);
+/* Which iteration of n is next; loop: what n is lowered to, or NULL: its one iteration is no loop. */
+void prefetches_follow(Env *e, const LoopNode *n, Tree *loop);
+
 /* ---- blocks that nothing sees (lower_omit.c) ------------------------------------------------- */
 
-/* The rows whose blocks may be omitted, at the beginning of the body of a loop. */
-void omits_place(Env *e, const LoopNode *n);
-/* The block for the body of a loop: under a test of its table, if its blocks may be omitted. */
-Block *omit_test(Env *e, const LoopNode *n, Block *b);
+/* Lists the iterations that are not omitted of loops inside n, at the beginning of its body. */
+void omits_place(Env *e, const LoopNode *n, Block *b);
+/* The list of the iterations of n, 0 up to `end`; 0: all run. One that counts its own rows is made
+ * here. */
+uint32_t omit_list(Env *e, const LoopNode *n, Block *b, const Expr *begin, const Expr *end);
 
 /* ---- images (lower_input_tile.c) ------------------------------------------------------------- */
 

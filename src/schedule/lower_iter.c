@@ -296,6 +296,22 @@ env_bind(Env *e, IterId x, const Expr *value)
     env_bind(e, it->parent, whole);
 }
 
+IterId
+env_next_with(const Env *e, IterId x, IterId y)
+{
+    for (y = y == x ? 1 : y + 1; y < e->p->iter.n; y++)
+        if (env_iter(e, y)->with == x)
+            return y;
+    return 0;
+}
+
+void
+env_bind_trip(Env *e, IterId x, const Expr *trip)
+{
+    for (IterId y = x; y; y = env_next_with(e, x, y))
+        env_bind(e, y, trip);
+}
+
 bool
 env_box(Env *e, IterId x, const Expr **lo, const Expr **width)
 {

@@ -192,9 +192,21 @@ typedef struct {
     uint32_t part, axis;      /* that the blocks are of */
     /* the element, by the part's axes, that is 0 where a point adds nothing */
     const Scalar *table;
-    /* made when it is lowered: the rows, by the part's axes */
-    const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
+    /* made when it is lowered: the list of the other iterations, and their condition, over a
+     * variable of the list's own */
+    uint32_t list;
+    const Scalar *shown;
+    const Expr *end;
 } Omit;
+
+/* What an operand reads in the next iteration of loop `of` is prefetched in iterations of loop `at`
+ * (step_copy.c). */
+typedef struct {
+    uint32_t part;
+    const Scalar *operand;
+    LoopNode *at, *of;
+    Binding next; /* made when it is lowered: of `of`'s iteration; to NULL: there is none */
+} Prefetch;
 
 typedef struct Points {
     Ctx *c;
@@ -208,6 +220,7 @@ typedef struct Points {
     VEC(Online) online; /* [0] unused */
     VEC(Skip) skip;     /* [0] unused */
     VEC(Omit) omit;
+    VEC(Prefetch) prefetch;
     LoopNode *root;
     IterId (*axis)[NEST_MAX_AXES]; /* [part][axis] */
     /* the innermost shared axes that each part has loops of its own for */
@@ -290,7 +303,7 @@ const Scalar *value_reads(const Points *p, uint32_t part, const Scalar *value, u
 bool leaf_reads(const Points *p, const LoopNode *leaf, uint32_t buffer); /* itself */
 
 /* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c,
- * step_skip.c, step_online.c, step_omit.c, step_together.c, step_stream.c). */
+ * step_skip.c, step_online.c, step_omit.c, step_stream.c). */
 bool step_split(Points *p, const Step *s);
 bool step_fuse(Points *p, const Step *s);
 bool step_order(Points *p, const Step *s);
@@ -307,7 +320,7 @@ bool step_put(Points *p, const Step *s);
 bool step_skip(Points *p, const Step *s);
 bool step_online(Points *p, const Step *s);
 bool step_omit(Points *p, const Step *s);
-bool step_together(Points *p, const Step *s);
+bool step_prefetch(Points *p, const Step *s);
 bool step_stream(Points *p, const Step *s);
 bool step_alone(Points *p, const Step *s);
 bool step_grain(Points *p, const Step *s);

@@ -139,14 +139,6 @@ seconds_of(Ctx *c, const Kernel *piece, uint32_t n, const Machine *m, const Cost
     return sum;
 }
 
-double
-schedule_part_saving(const Machine *m)
-{
-    double all = m->cores > 1 ? m->cores * (m->call_seconds + m->wake_seconds) : m->call_seconds;
-
-    return (m->call_seconds + all) / 2;
-}
-
 /* Seconds: the mean of one core's time and of the time of all cores together, over the hinted
  * sizes. */
 Choice
@@ -301,16 +293,12 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
 {
     Kernel begin = kernel_copy(a, k);
     bool *none = NEW_ARRAY(a, bool, k->nin + 1);
-    Draft w = { .c = c,
-                .a = a,
-                .p = points_of(c, a, &begin, m),
-                .constant = constant ? constant : none,
-                .like = like };
+    Draft w = { .c = c, .a = a, .constant = constant ? constant : none, .like = like };
     Choices out = { .refused = NULL };
     SizeGuard many = many_samples(c, a, k), where = many.n ? many : k->guard;
 
-    if (write_independent(&w, far) || write_two_sided(&w) || write_group(&w) ||
-        write_separable(&w) || write_pooled(&w) || (write_global_pool(&w) | write_scaled(&w)))
+    draft_begin(&w, &begin, m);
+    if (write_independent(&w, far) || write_two_sided(&w) || write_group(&w) || write_scaled(&w))
         ;
     else if (row_is_gathered(&w))
         write_rows(&w);
@@ -324,12 +312,12 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     price_programs(&w, k, &where, far && constant, &out);
     /* none could be carried out, or all are too long */
     if (least_straight(&out) > MOST_STRAIGHT) {
-        w.p = points_of(c, a, &begin, m);
+        draft_begin(&w, &begin, m);
         write_rows(&w);
         price_programs(&w, k, &where, far && constant, &out);
     }
     if (!out.n) {
-        w.p = points_of(c, a, &begin, m);
+        draft_begin(&w, &begin, m);
         write_default(&w);
         price_programs(&w, k, &where, far && constant, &out);
     }
@@ -379,8 +367,9 @@ static const char *
 plain_program(Ctx *c, Arena *a, const Kernel *k, const Machine *m)
 {
     Kernel begin = kernel_copy(a, k);
-    Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m) };
+    Draft w = { .c = c, .a = a };
 
+    draft_begin(&w, &begin, m);
     write_default(&w);
     return w.program.at[0];
 }

@@ -45,8 +45,6 @@ bool schedule_lays_alike(const char *program, const char *other);
  * that come from memory in every call, or NULL. Negative: not applicable. */
 Choice schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *program,
                       const SizeGuard *where, const bool *far, const char **why);
-/* The most that each further separate part saves [seconds]. */
-double schedule_part_saving(const Machine *m);
 
 /* Fill k->tree by a program, and its buffers' formats. False: `why` names the step, what it needs
  * and what to do. */

@@ -10,9 +10,10 @@
 
 /* ---- what is copied -------------------------------------------------------------------------- */
 
-/* "rhs", "lhs", or a parameter with one read; after "part." if there are several parts. */
+/* "rhs", "lhs", or a parameter with one read, under the sum or anywhere; after "part." if there are
+ * several parts. */
 static const Scalar *
-find_operand(Points *p, Sym name, uint32_t *part)
+find_operand(Points *p, Sym name, bool anywhere, uint32_t *part)
 {
     const char *dot = p->k->npart > 1 ? strchr(name, '.') : NULL, *own = dot ? dot + 1 : name;
     Contraction view;
@@ -23,7 +24,7 @@ find_operand(Points *p, Sym name, uint32_t *part)
     const Nest *n = p->k->part[*part].nest;
     if ((!strcmp(own, "lhs") || !strcmp(own, "rhs")) && nest_contraction(p->c, n, &view))
         return own[0] == 'l' ? view.a : view.b;
-    const Scalar *reduce = part_reduction(p, *part);
+    const Scalar *reduce = anywhere ? NULL : part_reduction(p, *part);
     const Scalar *found = NULL;
     uint32_t count = 0;
     FOR_EACH_SCALAR (load, scalar_loads(p->c, reduce ? reduce->arg[0] : n->write[0].value))
@@ -148,7 +149,7 @@ step_stage(Points *p, const Step *s)
             c.operand = p->copy.at[i].operand;
             part = p->copy.at[i].part;
         }
-    if (!c.operand && !(c.operand = find_operand(p, s->subject, &part)))
+    if (!c.operand && !(c.operand = find_operand(p, s->subject, false, &part)))
         return false;
     if (!(leaf = begin_copy(p, s, part, &c, &sub)))
         return false;
@@ -193,6 +194,23 @@ step_stage(Points *p, const Step *s)
     return true;
 }
 
+bool
+step_prefetch(Points *p, const Step *s)
+{
+    Prefetch f = { 0 };
+
+    if (!(f.operand = find_operand(p, s->subject, true, &f.part)) ||
+        !(f.at = points_loop(p, s->at)) || !(f.of = points_loop(p, s->loop[0])))
+        return false;
+    const LoopNode *leaf = part_leaf(p, f.part);
+    if (s->nloop > 1 || !f.at->iter || !f.of->iter || (f.at != f.of && !node_inside(f.at, f.of)) ||
+        !leaf || !node_inside(leaf, f.at))
+        return points_refuse(p, "prefetch is of one loop around %s, inside of which %s is read",
+                             s->at, s->subject);
+    VEC_PUSH(p->a, &p->prefetch, f);
+    return true;
+}
+
 /* The axis of a part whose loop began under a name. */
 static uint32_t
 axis_called(const Points *p, uint32_t part, Sym name)
@@ -212,7 +230,8 @@ step_image(Points *p, const Step *s)
     LoopNode *sub;
     AxisSet wanted = 0, known = 0, inner = 0;
 
-    if (!(c.operand = find_operand(p, s->subject, &part)) || !begin_copy(p, s, part, &c, &sub))
+    if (!(c.operand = find_operand(p, s->subject, false, &part)) ||
+        !begin_copy(p, s, part, &c, &sub))
         return false;
     const Scalar *reduce = part_reduction(p, part);
     Low l = low_part(p->c, p->a, p->k, p->m, &p->k->part[part]);

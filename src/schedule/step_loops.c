@@ -66,6 +66,11 @@ points_live_at(Points *p, const LoopNode *was, LoopNode *is)
         p->skip.at[i].at = p->skip.at[i].at == was ? is : p->skip.at[i].at;
     for (uint32_t i = 0; i < p->omit.n; i++)
         p->omit.at[i].rows = p->omit.at[i].rows == was ? is : p->omit.at[i].rows;
+    for (uint32_t i = 0; i < p->prefetch.n; i++) {
+        Prefetch *f = &p->prefetch.at[i];
+        f->at = f->at == was ? is : f->at;
+        f->of = f->of == was ? is : f->of;
+    }
 }
 
 bool

@@ -32,7 +32,7 @@ typedef struct {
 } SumOrder;
 
 /* The reduced iterator of a part that a loop runs over; 0: none. A fused loop runs over iterators
- * of several parts (step_together.c). */
+ * of several parts (step_online.c). */
 static IterId
 summed_iter(const Points *p, uint32_t part, IterId loop)
 {

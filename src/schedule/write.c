@@ -63,25 +63,6 @@ set_names(const Draft *w, uint32_t part, AxisSet axes)
     return axis_names(w, part, axis, n);
 }
 
-const char *
-lane_name(const Draft *w, const uint32_t *gone, uint32_t n)
-{
-    const char *name = "l";
-
-    for (uint32_t part = 0; part < w->p->k->npart; part++)
-        for (uint32_t x = 0; x < w->p->k->part[part].nest->naxis; x++) {
-            bool stays = true;
-            for (uint32_t i = 0; i < n; i++)
-                stays &= gone[i] != x;
-            if (stays && !strcmp(axis_name(w, part, x), name)) {
-                name = arena_printf(w->a, "%s_", name);
-                /* the name may belong to the longer name of another axis */
-                part = 0, x = UINT32_MAX;
-            }
-        }
-    return name;
-}
-
 void
 write_steps(Text *t, const char *part, const char *format, ...)
 {
@@ -112,11 +93,125 @@ write_lay_last(Text *t, const char *name, uint32_t rank, uint32_t last)
     text_printf(t, "%u]\n", last);
 }
 
+/* ---- names of loops -------------------------------------------------------------------------- */
+
+void
+draft_begin(Draft *w, Kernel *k, const Machine *m)
+{
+    w->p = points_of(w->c, w->a, k, m);
+    for (IterId x = 1; x < w->p->iter.n; x++)
+        w->p->iter.at[x].name = sym_printf(w->c, "%c%s", AXIS_MARK, w->p->iter.at[x].name);
+}
+
+const char *
+box_name(const Draft *w, uint32_t part, uint32_t axis)
+{
+    return arena_printf(w->a, "%c%s.%s", AXIS_MARK, part_name(w->p, part),
+                        w->p->k->part[part].nest->axis[axis].name);
+}
+
+Sym
+axis_sym(const Draft *w, uint32_t part, uint32_t axis)
+{
+    const char *name = axis_name(w, part, axis), *mark = strchr(name, AXIS_MARK);
+
+    return sym_printf(w->c, "%.*s%s", (int)(mark - name), name, mark + 1);
+}
+
+typedef VEC(Sym) Names;
+
+static bool
+is_among(const Names *list, Sym name)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->at[i] == name)
+            return true;
+    return false;
+}
+
+static bool
+is_axis(const Draft *w, Sym name)
+{
+    for (IterId x = 1; x < w->p->iter.n; x++)
+        if (w->p->iter.at[x].name[0] == AXIS_MARK && !strcmp(w->p->iter.at[x].name + 1, name))
+            return true;
+    return false;
+}
+
+/* The loops that steps make under the name of an axis that still has a loop. */
+static Names
+find_clashes(const Draft *w, const char *text)
+{
+    Names gone = { 0 }, out = { 0 };
+
+    for (const char *line = text, *end; *line; line = end + (*end == '\n')) {
+        end = line + strcspn(line, "\n");
+        int64_t made = strncmp(line, "split ", 6) ? 1 : 2; /* names after the arrow */
+        bool makes = made == 2 || !strncmp(line, "fuse ", 5) || !strncmp(line, "online ", 7),
+             after = false;
+        for (const char *s = line; makes && s < end && made > 0;) {
+            size_t n = strcspn(s, " \n");
+            Sym name = sym_n(w->c, s + (*s == AXIS_MARK), n - (*s == AXIS_MARK));
+            if (after && *s != AXIS_MARK && is_axis(w, name) && !is_among(&gone, name))
+                VEC_PUSH(w->a, &out, name);
+            else if (!after && *s == AXIS_MARK)
+                VEC_PUSH(w->a, &gone, name);
+            made -= after && n;
+            after |= n == 2 && !strncmp(s, "->", 2);
+            s += n + (s[n] == ' ');
+        }
+    }
+    return out;
+}
+
+/* A name that no axis has. */
+static const char *
+fresh_name(const Draft *w, Sym name)
+{
+    do
+        name = sym_printf(w->c, "%s_", name);
+    while (is_axis(w, name));
+    return name;
+}
+
+/* Adds a word of a program: without the mark of an axis, and a loop that was made under the name of
+ * one, also behind the name of a copy, with another name. */
+static void
+add_word(const Draft *w, Text *t, const char *s, size_t n, const Names *clash)
+{
+    const char *mark = memchr(s, AXIS_MARK, n);
+
+    for (uint32_t i = 0; i < clash->n && !mark; i++) {
+        size_t length = strlen(clash->at[i]);
+        if (n < length || memcmp(s + n - length, clash->at[i], length) ||
+            (n > length && s[n - length - 1] != '.'))
+            continue;
+        text_bytes(t, s, n - length);
+        text_add(t, fresh_name(w, clash->at[i]));
+        return;
+    }
+    text_bytes(t, s, mark ? (size_t)(mark - s) : n);
+    if (mark)
+        text_bytes(t, mark + 1, n - (size_t)(mark - s) - 1);
+}
+
 void
 write_program(Draft *w, const Text *t)
 {
-    VEC_PUSH(w->a, &w->program, text_str(t));
+    Text out = { .arena = w->a };
+    const char *s = text_str(t);
+    Names clash = find_clashes(w, s);
+
+    for (size_t n; *s; s += n) {
+        n = strcspn(s, " \n");
+        add_word(w, &out, s, n, &clash);
+        if (s[n])
+            text_bytes(&out, s + n++, 1);
+    }
+    VEC_PUSH(w->a, &w->program, text_str(&out));
 }
+
+/* ---- numbers of tiles ------------------------------------------------------------------------ */
 
 /* Rounded to the nearest power of two, since the rates are measured. An addition has the latency of
  * a multiply-add on all machines of the table. */

@@ -17,6 +17,11 @@ typedef struct {
     uint32_t priced;           /* the number of them that were carried out */
 } Draft;
 
+/* Names of axes begin with this while programs are written, so that write_program finds the loops
+ * that a writer makes under such a name, and gives them another one. */
+enum { AXIS_MARK = '\1' };
+/* The kernel's initial points, with marked names. */
+void draft_begin(Draft *w, Kernel *k, const Machine *m);
 /* A part, for queries about its nest. */
 Low *draft_low(const Draft *w, uint32_t part);
 /* The parallel axes of a part that all parts share, and the others. */
@@ -26,17 +31,19 @@ AxisSet own_axes(const Draft *w, uint32_t part);
 bool is_pair(const Draft *w);
 /* The name of the loop over an axis of a part. */
 const char *axis_name(const Draft *w, uint32_t part, uint32_t axis);
-/* "a b c": names of axes. */
+/* "a b c": names of axes, marked. */
 const char *axis_names(const Draft *w, uint32_t part, const uint32_t *axis, uint32_t n);
 const char *set_names(const Draft *w, uint32_t part, AxisSet axes);
-/* A name for a loop over the lanes of a vector that no axis's loop has, apart from those that the
- * program fuses or splits before. */
-const char *lane_name(const Draft *w, const uint32_t *gone, uint32_t n);
+/* The loop over an axis of a part's box. */
+const char *box_name(const Draft *w, uint32_t part, uint32_t axis);
+/* As programs name it. */
+Sym axis_sym(const Draft *w, uint32_t part, uint32_t axis);
 /* Adds steps as text_printf does; `@` is the name of a part: `run @.l vector`. */
 void write_steps(Text *t, const char *part, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* A layout: one dimension last, the others in order. */
 void write_lay_last(Text *t, const char *name, uint32_t rank, uint32_t last);
+/* Adds a program; loops that it makes get names that no axis has then. */
 void write_program(Draft *w, const Text *t);
 /* Rows of a register tile of this width: accumulators, a row of vectors and one broadcast fill the
  * registers. */
@@ -71,12 +78,6 @@ bool write_transpose(Draft *w);
 /* Contractions among parts over shared rows; lanes along rows, or along columns
  * (write_group_columns.c). */
 bool write_group(Draft *w);
-/* A contraction whose columns come from a window: depthwise and pointwise convolution. */
-bool write_separable(Draft *w);
-/* A window over the result of a contraction: pooling after a convolution. */
-bool write_pooled(Draft *w);
-/* Sums over all points of a contraction's result. */
-bool write_global_pool(Draft *w);
 /* Sums over groups of a contraction's results, times scales. */
 bool write_scaled(Draft *w);
 /* Two sums over short axes, one of the other's results: a Winograd transform. */

@@ -51,7 +51,6 @@ typedef struct {
     GemmAxes gemm;
     const char *part; /* the name of its result */
     int64_t lanes;
-    const char *lane;            /* the loop over the lanes of a vector */
     bool a_constant, b_constant; /* their layout may be chosen */
     /* the columns' constant is widened once for all rows, by the task that copies it */
     bool widened;
@@ -306,7 +305,7 @@ write_tile(const GemmDraft *g, const GemmTile *x)
     else
         text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv\n",
                     (long long)x->panels * width, width);
-    text_printf(&t, "split jv by %lld -> jr %s\n", (long long)g->lanes, g->lane);
+    text_printf(&t, "split jv by %lld -> jr l\n", (long long)g->lanes);
     const char *unrolled = "", *sums_written = x->image ? window_sums(g, &t, &unrolled) : NULL;
     for (uint32_t i = 0; i < gemm->nsum && !x->image; i++)
         text_printf(&sums, "%s%s", i ? " " : "",
@@ -320,10 +319,10 @@ write_tile(const GemmDraft *g, const GemmTile *x)
                 x->rows_inside ? "" : outer_rows, x->rows_outside ? chunks : "",
                 names_of(g, gemm->col, gemm->ncol - gemm->col_run), x->rows_outside ? "" : chunks);
     const char *ip = gemm->row_run ? "ip" : "";
-    text_printf(&t, "order %s%s %s %s %s %s%s jr %s\nfuse %s -> task\n", text_str(&tasks),
+    text_printf(&t, "order %s%s %s %s %s %s%s jr l\nfuse %s -> task\n", text_str(&tasks),
                 x->depth ? " kb" : "", x->rows_inside ? outer_rows : "",
                 x->panels_outside ? "jq" : ip, x->panels_outside ? ip : "jq", text_str(&sums),
-                gemm->row_run ? " ir" : "", g->lane, text_str(&tasks));
+                gemm->row_run ? " ir" : "", text_str(&tasks));
     if (pads)
         text_printf(&t, "hold %s at %s -> sums scratch\n", g->part,
                     x->depth ? "task"
@@ -332,13 +331,13 @@ write_tile(const GemmDraft *g, const GemmTile *x)
     if (wide)
         text_add(&t, "order sums.fin.ir sums.fin.jq\n");
     text_printf(&t, "hold %s at %s -> acc reg\n", g->part, tile);
-    text_printf(&t, "run %s jr unroll\nrun %s vector\n", gemm->row_run ? "ir" : "", g->lane);
+    text_printf(&t, "run %s jr unroll\nrun l vector\n", gemm->row_run ? "ir" : "");
     if (pads && x->image)
         text_printf(&t, "walk sums.fin.%s by %lld\n", wide ? "jj" : "jv", (long long)g->lanes);
     else if (pads)
-        text_printf(&t, "run sums.fin.%s vector\n", g->lane);
+        text_add(&t, "run sums.fin.l vector\n");
     if (x->depth)
-        text_printf(&t, "run sums.init.%s vector\n", g->lane);
+        text_add(&t, "run sums.init.l vector\n");
     if (x->image) {
         text_printf(&t, "image rhs at task -> image\n");
         if (*unrolled)
@@ -698,7 +697,6 @@ write_products(Draft *w, bool alone)
         return false;
     g.part = part_name(p, 0);
     g.lanes = machine_lanes(p->m, g.gemm.k.reduce->dtype);
-    g.lane = lane_name(w, g.gemm.col + g.gemm.ncol - g.gemm.col_run, g.gemm.col_run);
     g.nrows = expr_or(g.gemm.rows, -1);
     g.ncols = expr_or(g.gemm.cols, -1);
     g.depth = expr_or(g.gemm.depth, -1);

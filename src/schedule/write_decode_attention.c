@@ -35,10 +35,8 @@ loops(const Token *k, const GroupMember *m, const uint32_t *axis, uint32_t n)
     Text t = { .arena = g->w->a };
 
     for (uint32_t i = 0; i < n; i++)
-        if (m == &g->member[g->n - 1])
-            text_printf(&t, "%s ", axis_name(g->w, m->part, axis[i]));
-        else
-            text_printf(&t, "%s.%s ", m->name, m->n->axis[axis[i]].name);
+        text_printf(&t, "%s ",
+                    (m == &g->member[g->n - 1] ? axis_name : box_name)(g->w, m->part, axis[i]));
     return text_str(&t);
 }
 
@@ -140,13 +138,13 @@ write_scores(const Token *k, const GroupMember *m, Text *t)
     const Group *g = k->g;
     const char *a = m->name;
     bool few = row_vectors(k, m) <= GEMM_MOST_UNROLLED;
-    const char *inner = m->n->axis[k->beside[k->nbeside - 1]].name;
+    const char *inner = box_name(g->w, m->part, k->beside[k->nbeside - 1]);
 
     write_steps(t, a, "split %s by %lld -> @.kv_ @.l_ exact\n", axis_name(g->w, m->part, m->sum[0]),
                 (long long)g->lanes);
     write_steps(t, a, "order %s %s%s%s @.kv_ @.l_\n", axis_name(g->w, m->part, m->own[0]),
                 beside(k, m), same(k, m), group_row(g, m));
-    write_steps(t, a, "hold @ at @.%s -> @.acc reg over @.l_\n", inner);
+    write_steps(t, a, "hold @ at %s -> @.acc reg over @.l_\n", inner);
     if (expr_or(m->n->axis[m->sum[0]].extent, INT64_MAX) <= GEMM_MOST_UNROLLED * g->lanes)
         text_printf(t, "run %s.kv_ unroll\n", a);
     text_printf(t, "run %s%s%s unroll\nrun %s.l_ vector\n", few ? beside(k, m) : "", same(k, m),

@@ -48,20 +48,20 @@ write_dots(Draft *w)
     const char *outside = axis_names(w, 0, outer, nouter),
                *between = axis_names(w, 0, inner, ninner),
                *of_row = axis_names(w, 0, gemm.row, gemm.nrow);
-    const char *walked = axis_names(w, 0, gemm.sum, gemm.nsum - 1), *lane = lane_name(w, &along, 1);
+    const char *walked = axis_names(w, 0, gemm.sum, gemm.nsum - 1);
     for (int keys = MOST_KEYS; keys >= LEAST_KEYS; keys /= FEWER) {
         Text t = { .arena = w->a };
-        text_printf(&t, "split %s by %d -> jb ji guard\nsplit %s by %lld -> kv %s exact\n",
-                    axis_name(w, 0, column), keys, axis_name(w, 0, along), (long long)lanes, lane);
-        text_printf(&t, "order %s jb ji %s %s %s kv %s\nfuse %s jb -> task\n", outside, between,
-                    of_row, walked, lane, outside);
-        text_printf(&t, "hold %s at %s -> acc reg over %s\n", name,
-                    ninner ? axis_name(w, 0, inner[ninner - 1]) : "ji", lane);
+        text_printf(&t, "split %s by %d -> jb ji guard\nsplit %s by %lld -> kv l exact\n",
+                    axis_name(w, 0, column), keys, axis_name(w, 0, along), (long long)lanes);
+        text_printf(&t, "order %s jb ji %s %s %s kv l\nfuse %s jb -> task\n", outside, between,
+                    of_row, walked, outside);
+        text_printf(&t, "hold %s at %s -> acc reg over l\n", name,
+                    ninner ? axis_name(w, 0, inner[ninner - 1]) : "ji");
         if (length <= GEMM_MOST_UNROLLED * lanes)
             text_add(&t, "run kv unroll\n");
         if (*of_row)
             text_printf(&t, "run %s unroll\n", of_row);
-        text_printf(&t, "run %s vector\nrun task parallel\n", lane);
+        text_add(&t, "run l vector\nrun task parallel\n");
         write_program(w, &t);
     }
 }

@@ -19,7 +19,6 @@ typedef struct {
     Low *l;
     GemmAxes gemm;
     int64_t lanes, rows, cols;
-    const char *lane; /* the loop over the lanes of a vector */
     /* rows are read beyond their ends, into padding: each task copies them with it */
     bool copied;
     /* iterations of the innermost sum share one read of the constant */
@@ -66,20 +65,20 @@ write_panels(const Gemv *g, const char *part, int64_t width, int64_t panels, con
     text_printf(&t, "%sorder %s %s %s %s %s\nfuse %s -> j_\n", lay, batch, outer, rows, cols, sums,
                 cols);
     text_printf(&t,
-                "split j_ by %lld -> jp jv exact\nsplit jv by %lld -> jr %s%s\nsplit jp by %lld -> "
+                "split j_ by %lld -> jp jv exact\nsplit jv by %lld -> jr l%s\nsplit jp by %lld -> "
                 "jt jq exact\n",
-                (long long)width, (long long)g->lanes, g->lane, width % g->lanes ? "" : " exact",
+                (long long)width, (long long)g->lanes, width % g->lanes ? "" : " exact",
                 (long long)panels);
-    text_printf(&t, "order %s %s jt %s %s %s jq jr %s\nfuse %s %s jt -> task\n", batch, outer,
-                walked, each, rows, g->lane, batch, outer);
+    text_printf(&t, "order %s %s jt %s %s %s jq jr l\nfuse %s %s jt -> task\n", batch, outer,
+                walked, each, rows, batch, outer);
     if (factored)
         text_printf(&t, "hold %s at task -> sums scratch\nhold %s at %s -> acc reg factored\n",
                     part, part, factored);
     else
         text_printf(&t, "hold %s at task -> acc reg\n", part);
-    text_printf(&t, "run %s jq jr %s unroll\nrun %s vector\n", rows, each, g->lane);
+    text_printf(&t, "run %s jq jr %s unroll\nrun l vector\n", rows, each);
     if (factored)
-        text_printf(&t, "run sums.init.%s sums.fin.%s vector\n", g->lane, g->lane);
+        text_add(&t, "run sums.init.l sums.fin.l vector\n");
     if (g->copied)
         text_printf(&t,
                     "stage lhs at task -> rows scratch of %s %s odd\nsplit rows.%s by %lld -> av "
@@ -168,7 +167,6 @@ write_gemv(Draft *w)
     g.copied = g.gemm.k.a->u.load.outside != NULL;
     const char *name = part_name(p, 0);
     g.lanes = machine_lanes(p->m, g.gemm.k.reduce->dtype);
-    g.lane = lane_name(w, g.gemm.col + g.gemm.ncol - g.gemm.col_run, g.gemm.col_run);
     g.rows = expr_or(axes_product(l, g.gemm.row, g.gemm.nrow), -1);
     g.cols = expr_or(g.gemm.cols, -1);
     /* With more rows, a tile of one panel has enough accumulators. */

@@ -82,25 +82,20 @@ write_member(const Group *g, const GroupMember *m, Text *t, bool whole)
     if (is_online(g, m)) {
         const char *last = cut_blocks(g, m, t, m->sum[0]),
                    *all = whole ? arena_printf(g->w->a, "%s.b_", a) : "";
-        const char *heads = group_heads(g, m, false),
-                   *first = whole && *heads
-                                ? heads
-                                : arena_printf(g->w->a, "%s.%s", a, whole ? "kb_" : "b_");
-        write_steps(t, a, "order @.kb_ %s%s %s @.r_ @.l_\n", heads,
+        write_steps(t, a, "order @.kb_ %s %s @.r_ @.l_\n",
                     whole ? last : arena_printf(g->w->a, "%s.b_", a), whole ? all : last);
-        write_steps(t, a, "hold @ at task -> @.sums scratch\nhold @ at %s -> @.acc reg\n", first);
+        write_steps(t, a, "hold @ at task -> @.sums scratch\nhold @ at @.%s -> @.acc reg\n",
+                    whole ? "kb_" : "b_");
         write_steps(t, a, "run %s @.r_ unroll\nrun @.l_ vector\nrun @.sums.fin.@.l_ vector\n", all);
     } else if (m->product) {
         const char *col = loops_along(g, m, t, m->own[0], &blocks), *row = group_row(g, m);
         /* tiles of a block have similar heights: a low last one would not fill the registers */
         int64_t height = even_height(g->block, g->height);
         write_steps(t, a, "split %s by %lld -> @.cb_ @.cr_ peel 1\n", col, (long long)height);
-        write_steps(t, a, "order %s@.cb_ %s@.b_ %s @.cr_ @.r_ @.l_\n", blocks,
-                    group_heads(g, m, false), sums);
+        write_steps(t, a, "order %s@.cb_ @.b_ %s @.cr_ @.r_ @.l_\n", blocks, sums);
         hold_rows(m, t, whole);
         write_steps(t, a, "run @.cr_ @.r_ unroll\nrun @.l_ vector\n");
-        write_steps(t, a, "stage @.lhs at task -> @.rows scratch of %s%s %s\n",
-                    group_heads(g, m, false), sums, row);
+        write_steps(t, a, "stage @.lhs at task -> @.rows scratch of %s %s\n", sums, row);
         if (lies_along_sum(m))
             group_write_transposed(g, m, t, "lhs", "rows", row);
         write_steps(t, a, "stage @.rows at %s -> @.col reg of @.r_\n",
@@ -167,8 +162,8 @@ group_write_last(const Group *g, Text *t)
 static void
 put_member(const Group *g, const GroupMember *m, Text *t, const char *at)
 {
-    text_printf(t, "put %s at %s scratch of %s%s %s\n", m->name, at, group_heads(g, m, false),
-                group_own(g, m), group_row(g, m));
+    text_printf(t, "put %s at %s scratch of %s %s\n", m->name, at, group_own(g, m),
+                group_row(g, m));
 }
 
 /* buffers in a bit set; later ones keep their layout */
@@ -196,6 +191,48 @@ lay_along_rows(const Draft *w, const GroupMember *m, Text *t)
             continue;
         laid |= (uint64_t)1 << buffer;
         write_lay_last(t, w->p->k->buffer.at[buffer].name, rank, row);
+    }
+}
+
+/* A parameter that a part reads once, for each key of a block: a mask. */
+static bool
+is_read_by_key(const Group *g, const GroupMember *m, const Scalar *load)
+{
+    const Scalar *const *loads = scalar_loads(g->w->c, m->n->write[0].value);
+    uint32_t axis = m->own[0], count = 0;
+
+    if (load->u.load.slot >= m->n->nin || load->u.load.outside)
+        return false;
+    FOR_EACH_SCALAR (other, loads)
+        count += other->u.load.slot == load->u.load.slot;
+    bool each = false;
+    for (uint32_t d = 0; d < load->u.load.rank; d++)
+        each |= axis_of(load->u.load.at[d]) == axis;
+    return count == 1 && each &&
+           g->w->p->k->buffer.at[g->w->p->k->part[m->part].buffer[load->u.load.slot]].space ==
+               SPACE_IN;
+}
+
+/* Blocks that are not omitted are anywhere in memory, so no processor foresees the next one: both
+ * contractions prefetch its keys and values, and its mask. */
+static void
+write_prefetches(const Group *g, Text *t)
+{
+    const GroupMember *last = &g->member[g->n - 1];
+
+    for (const GroupMember *m = g->member; m <= last; m++) {
+        if (!m->product)
+            continue;
+        const char *blocks = g->whole_rows ? arena_printf(g->w->a, "%s.kb_", m->name) : "kb";
+        write_steps(t, m->name, "prefetch @.rhs at %s of %s\n",
+                    m == last ? arena_printf(g->w->a, "%s.kk_", m->name)
+                              : axis_name(g->w, m->part, m->sum[m->nsum - 1]),
+                    blocks);
+        FOR_EACH_SCALAR (load, scalar_loads(g->w->c, m->n->write[0].value))
+            if (m != last && is_read_by_key(g, m, load) &&
+                !scalar_holds(g->w->c, m->view.a, load) && !scalar_holds(g->w->c, m->view.b, load))
+                write_steps(t, m->name, "prefetch @.%s at %s of %s\n",
+                            m->n->param[load->u.load.slot].name, blocks, blocks);
     }
 }
 
@@ -232,6 +269,8 @@ write_tile(Group *g, int64_t rows)
             if (!is_online(g, m))
                 write_member(g, m, &t, whole);
     }
+    if (g->omits)
+        write_prefetches(g, &t);
     text_add(&t, "run task parallel\n");
     write_program(g->w, &t);
 }
@@ -359,15 +398,10 @@ write_group(Draft *w)
     if (!ends_in_product(&g))
         return w->program.n > 0;
     for (int blocks = 0; blocks < 2; blocks++)
-        /* HEADS_FUSED needs rows along the registers; here rows are lanes */
-        for (g.how = HEADS_SEPARATE; g.how <= HEADS_INSIDE; g.how++) {
-            for (int64_t tiles = 1; tiles <= MOST_TILES && group_may(&g); tiles *= 2)
-                if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
-                    (blocks ? write_blocks : write_tile)(&g, tiles * g.vectors * g.lanes);
-            if (blocks && group_may(&g))
-                write_omitted(&g);
-        }
-    g.how = HEADS_SEPARATE;
+        for (int64_t tiles = 1; tiles <= MOST_TILES; tiles *= 2)
+            if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
+                (blocks ? write_blocks : write_tile)(&g, tiles * g.vectors * g.lanes);
+    write_omitted(&g);
     for (int64_t vectors = g.vectors / 2; vectors; vectors /= 2) {
         g.vectors = vectors;
         g.height = tile_height(m, vectors);

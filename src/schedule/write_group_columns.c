@@ -159,19 +159,15 @@ group_write_line(const Group *g, const GroupMember *m, Text *t, const char *row)
     return true;
 }
 
-/* Variants of a program's contractions: none; accumulate in lanes where possible, otherwise there
- * is no program; the last one reads a copy of its other operand with contiguous lines, since lines
- * at large powers of two share a few sets of a cache. */
-typedef enum { PRODUCTS_IN_PLACE, PRODUCTS_IN_LANES, PRODUCTS_OF_COPIES } ProductReads;
-
-/* A tile of that many rows. */
+/* A tile of that many rows. in_lanes: contractions whose sums can be lanes have them so; there is no
+ * program without one. */
 static void
-write_tile(const Group *g, int64_t rows, ProductReads how)
+write_tile(const Group *g, int64_t rows, bool in_lanes)
 {
     Arena *a = g->w->a;
     const GroupMember *last = &g->member[g->n - 1];
     Text head = { .arena = a }, t = { .arena = a };
-    bool whole = g->nrows >= 0 && g->nrows % rows == 0, ok = true, any = how != PRODUCTS_IN_LANES;
+    bool whole = g->nrows >= 0 && g->nrows % rows == 0, ok = true, any = !in_lanes;
 
     for (const GroupMember *m = g->member; m < last && !any; m++)
         any = m->product && sums_in_lanes(g, m, rows);
@@ -183,7 +179,7 @@ write_tile(const Group *g, int64_t rows, ProductReads how)
         text_printf(&t, "put %s at task scratch of %s%s%s %s\n", m->name, group_heads(g, m, false),
                     group_heads(g, m, true), group_row(g, m), group_own(g, m));
     for (const GroupMember *m = g->member; m < last; m++)
-        if (m->product && how == PRODUCTS_IN_LANES && sums_in_lanes(g, m, rows))
+        if (m->product && in_lanes && sums_in_lanes(g, m, rows))
             write_dots_of(g, m, &t);
         else if (m->product)
             write_product(g, m, &head, &t, whole);
@@ -193,25 +189,10 @@ write_tile(const Group *g, int64_t rows, ProductReads how)
         group_write_last(g, &t);
     else
         ok &= group_write_line(g, last, &t, "ir");
-    if (how == PRODUCTS_OF_COPIES)
-        write_panels(g, last, &t, false, true);
     text_add(&t, "run task parallel\n");
     text_add(&head, text_str(&t));
     if (ok)
         write_program(g->w, &head);
-}
-
-/* Are there other elements between the lines of columns of the last contraction's other operand
- * (other heads)? */
-static bool
-rows_are_strided(const Group *g)
-{
-    const GroupMember *m = &g->member[g->n - 1];
-
-    if (!m->product || m->nsum != 1 || !is_unit(m->l, m->view.b, m->own[0]))
-        return false;
-    const Expr *stride = low_stride(m->l, m->view.b, m->sum[0]);
-    return stride && expr_eq(g->w->c, NULL, stride, m->n->axis[m->own[0]].extent) != YES;
 }
 
 /* Bytes of intermediate tensors per row. */
@@ -237,7 +218,6 @@ static void
 write_tiles(const Group *g, double bytes)
 {
     int64_t before = 0;
-    bool apart = rows_are_strided(g);
 
     for (int64_t tiles = MOST_TILES; tiles >= 1; tiles /= 2) {
         int64_t rows = tiles * (g->height / group_in_tile(g)),
@@ -249,10 +229,8 @@ write_tiles(const Group *g, double bytes)
                                                 (double)g->w->p->m->level[LEVEL_L2].bytes))
             continue;
         before = rows;
-        write_tile(g, rows, PRODUCTS_IN_PLACE);
-        write_tile(g, rows, PRODUCTS_IN_LANES);
-        if (apart)
-            write_tile(g, rows, PRODUCTS_OF_COPIES);
+        write_tile(g, rows, false);
+        write_tile(g, rows, true);
     }
 }
 

@@ -1,8 +1,7 @@
 /* write_skip: the programs found so far, with reductions that run over the points that their rows
  * need (the step `skip`).
  *
- * A copy of a program shortens each reduction that has a support, inside the parallel loop or
- * inside the innermost loop over rows around it. Of equal prices the first is taken: copies come
+ * A copy of a program shortens each reduction that has a support, inside the parallel loop. Of equal prices the first is taken: copies come
  * first where the extent of a reduction is open, since they may leave out more at another size,
  * else last. Hulls are multiples of a step, the least common multiple of what the program splits
  * these loops by, so that no block is torn; a second copy also counts how parts that are computed
@@ -44,7 +43,7 @@ note_maker(Draft *w, Shortened *out, uint32_t part, uint32_t axis, const Scalar 
             for (uint32_t d = 0; d < load->u.load.rank; d++)
                 if (axis_of(load->u.load.at[d]) == axis && axis_bit(write->at[d]) &&
                     out->nmade < NEST_MAX_AXES)
-                    out->made[out->nmade++] = sym(w->c, axis_name(w, q, axis_of(write->at[d])));
+                    out->made[out->nmade++] = axis_sym(w, q, axis_of(write->at[d]));
         }
     }
 }
@@ -65,12 +64,12 @@ find_reductions(Draft *w, Shortened *out, uint32_t most)
                 !kernel_support(w->c, w->a, p->k, part, x, &s) ||
                 (p->k->npart == 1 && cost_density(w->c, w->a, nest, axis_one(x)) == 1))
                 continue;
-            out[n] = (Shortened){ .loop = sym(w->c, axis_name(w, part, x)),
+            out[n] = (Shortened){ .loop = axis_sym(w, part, x),
                                   .open = !expr_const(nest->axis[x].extent, NULL) };
             for (uint32_t i = 0; i < s.n; i++)
                 uses |= expr_axes(s.bound[i].at);
             FOR_EACH_AXIS (r, uses)
-                out[n].row[out[n].nrow++] = sym(w->c, axis_name(w, part, r));
+                out[n].row[out[n].nrow++] = axis_sym(w, part, r);
             FOR_EACH_SCALAR (load, scalar_loads(w->c, reduce))
                 note_maker(w, &out[n], part, x, load);
             n++;
@@ -181,54 +180,21 @@ goes_over_rows(const Program *p, Sym loop, uint32_t before, const Shortened *r)
     return any;
 }
 
-/* The innermost loop over rows around the reduction, by the last order before step `before`. */
-static Sym
-rows_around(const Program *p, uint32_t before, const Shortened *r)
-{
-    for (uint32_t i = before; i-- > 0;) {
-        const Step *s = &p->step.at[i];
-        uint32_t at = 0;
-        while (at < s->nloop && s->loop[at] != r->loop)
-            at++;
-        if (s->verb != VERB_order || at == s->nloop)
-            continue;
-        while (at-- > 0)
-            if (goes_over_rows(p, s->loop[at], i, r))
-                return s->loop[at];
-        return NULL;
-    }
-    return NULL;
-}
-
-typedef enum { AT_TASK, AT_ROWS, AT_COUNT } Where;
-
-/* The loop, before step `change`, at which a reduction is shortened. NULL: none. */
-static Sym
-loop_at(const Program *p, Where where, Sym task, const Shortened *r, uint32_t change)
-{
-    Sym outer = loop_before(p, task, change), inner = rows_around(p, change, r);
-
-    if (where == AT_ROWS)
-        return inner != outer ? inner : NULL;
-    return outer && goes_over_rows(p, outer, change, r) ? outer : NULL;
-}
-
 /* ---- the copies ------------------------------------------------------------------------------ */
 
 static void
-write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, Where where,
-                Sym task, int64_t by)
+write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, Sym task, int64_t by)
 {
     Text t = { .arena = w->a };
-    uint32_t any = 0;
+    bool any = false;
 
     for (uint32_t i = 0; i < p->step.n; i++) {
         for (uint32_t k = 0; k < n; k++) {
-            Sym at =
-                first_change(p, list[k].loop) == i ? loop_at(p, where, task, &list[k], i) : NULL;
-            if (at)
+            Sym at = first_change(p, list[k].loop) == i ? loop_before(p, task, i) : NULL;
+            if (at && goes_over_rows(p, at, i, &list[k])) {
                 text_printf(&t, "skip %s at %s by %lld\n", list[k].loop, at, (long long)by);
-            any += at != NULL;
+                any = true;
+            }
         }
         step_print(&t, &p->step.at[i]);
         text_add(&t, "\n");
@@ -254,12 +220,10 @@ shorten(Draft *w, const char *text, const Shortened *list, uint32_t n)
     int64_t by = task ? step_of(&p, list, n, false) : 0;
     int64_t with_makers = task ? step_of(&p, list, n, true) : 0;
 
-    for (Where where = AT_TASK; where < AT_COUNT; where++) {
-        if (by)
-            write_shortened(w, &p, list, n, where, task, by);
-        if (with_makers && with_makers != by)
-            write_shortened(w, &p, list, n, where, task, with_makers);
-    }
+    if (by)
+        write_shortened(w, &p, list, n, task, by);
+    if (with_makers && with_makers != by)
+        write_shortened(w, &p, list, n, task, with_makers);
 }
 
 void

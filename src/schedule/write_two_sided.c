@@ -4,8 +4,8 @@
  *     t[n, y, a, z, c]    = sum p: b[a, p] * x[n, m*y + p, z, c]
  *     v[a, e, n, y, z, c] = sum p: b[e, p] * t[n, y, a, m*z + p, c]
  *
- * A task is some channels of a row of squares: the first sums are computed at it, for all of their
- * rows (a), and are in a cache when the second ones read them. Sums, summands and rows of both are
+ * A task is a row of squares: for some channels at a time the first sums are computed, for all of
+ * their rows (a), and are in a cache when the second ones read them. Sums, summands and rows of both are
  * unrolled; lanes are channels. If a window reads the second sums, within squares, each square is
  * computed at its reader:
  *
@@ -185,7 +185,7 @@ recognise(Tiles *t)
 /* The loops of the last part, `vectors` of channels at a time, outermost first: squares that tasks
  * split, channels, other squares. */
 static void
-write_outside(const Tiles *t, Text *out, int64_t vectors, int64_t lanes, bool apart)
+write_outside(const Tiles *t, Text *out, int64_t vectors, int64_t lanes)
 {
     Draft *w = t->w;
     uint32_t part = t->window ? 2 : 1;
@@ -201,27 +201,22 @@ write_outside(const Tiles *t, Text *out, int64_t vectors, int64_t lanes, bool ap
     text_printf(out, "split %s by %lld -> cb_ cv_\n",
                 axis_name(w, part, t->window ? t->w_lane : t->part[1].lane),
                 (long long)(vectors * lanes));
-    text_printf(out, "order %s cb_ %s %s %s cv_\nfuse %s%s -> task\n", outer, inner, place, sums,
-                outer, apart ? " cb_" : "");
+    text_printf(out, "order %s cb_ %s %s %s cv_\nfuse %s -> task\n", outer, inner, place, sums,
+                outer);
     if (!t->window)
         return;
     text_printf(out, "put %s at %s\nsplit cv_ by %lld -> wr_ wl_\norder %s %s wr_ wl_\n",
-                t->part[1].name,
-                t->nw_square ? inner
-                : apart      ? "task"
-                             : "cb_",
-                (long long)lanes, place, sums);
+                t->part[1].name, t->nw_square ? inner : "cb_", (long long)lanes, place, sums);
     text_printf(out, "hold %s at %s -> wacc reg\nrun %s wr_ unroll\nrun wl_ vector\n", t->window,
                 t->nw_inside   ? axis_name(w, 2, t->w_inside[t->nw_inside - 1])
                 : t->nw_square ? inner
-                : apart        ? "task"
                                : "cb_",
                 sums);
 }
 
-/* Tiles of `vectors` of channels; a task has all channels (0), or one tile. */
+/* Tiles of `vectors` of channels; a task has all channels. */
 static void
-write_numbers(Tiles *t, int64_t vectors, bool apart)
+write_numbers(Tiles *t, int64_t vectors)
 {
     Draft *w = t->w;
     const Small *first = &t->part[0], *second = &t->part[1];
@@ -230,8 +225,8 @@ write_numbers(Tiles *t, int64_t vectors, bool apart)
     int64_t made = even_height(first->rows, most);
     Text out = { .arena = w->a };
 
-    write_outside(t, &out, vectors, lanes, apart);
-    text_printf(&out, "put %s at %s\n", first->name, apart ? "task" : "cb_");
+    write_outside(t, &out, vectors, lanes);
+    text_printf(&out, "put %s at cb_\n", first->name);
     const char *row = axis_name(w, 1, second->row), *sum = axis_name(w, 1, second->sum),
                *p = axis_name(w, 0, first->sum), *c = axis_name(w, 0, first->lane);
     uint32_t place[NEST_MAX_AXES], nplace = 0;
@@ -266,8 +261,7 @@ write_two_sided(Draft *w)
     int64_t lanes = low_lanes(t.part[1].l, t.part[1].moving->dtype),
             channels = expr_or(low_extent(t.part[1].l, t.part[1].lane), -1);
     for (int64_t vectors = 1; vectors <= 2; vectors++)
-        for (int apart = 0; apart < 2; apart++)
-            if (channels > 0 && channels % (vectors * lanes) == 0)
-                write_numbers(&t, vectors, apart);
+        if (channels > 0 && channels % (vectors * lanes) == 0)
+            write_numbers(&t, vectors);
     return w->program.n > 0;
 }

@@ -8,6 +8,16 @@
  */
 #include "schedule/window.h"
 
+typedef struct {
+    Draft *w;
+    Low *l;
+    const Scalar *reduce;
+    InputTile image;
+    uint32_t outer[NEST_MAX_AXES], nouter; /* outputs that do not slide */
+    WindowSums sums;
+    int64_t lanes, across, down; /* of a vector; outputs of a row, and rows; -1: unknown */
+} Window;
+
 /* ---- recognising ----------------------------------------------------------------------------- */
 
 /* The most unrolled points of a window, each with as many sums as hide a multiply-add's latency.
@@ -58,15 +68,12 @@ window_outer(const Nest *n, const InputTile *image, AxisSet lanes, uint32_t *out
     return count;
 }
 
-bool
-window_of(Draft *wr, uint32_t part, Window *w)
+static bool
+window_of(Draft *wr, Window *w)
 {
     uint32_t last;
 
-    *w = (Window){
-        .w = wr, .part = part, .name = part_name(wr->p, part), .reduce = part_reduction(wr->p, part)
-    };
-    w->l = draft_low(wr, part);
+    *w = (Window){ .w = wr, .l = draft_low(wr, 0), .reduce = part_reduction(wr->p, 0) };
     const Scalar *read = window_read(w->l, w->reduce, MAX_WINDOW, &w->sums, &last);
     if (!read || !input_tile_recognise(w->l, read,
                                        (InputTileAxes){ .sum = w->reduce->u.reduce.axes,
@@ -110,22 +117,8 @@ filter_of(const Window *w, int64_t busy)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* The name of a loop or copy of a program: with the part's name if there are several parts. */
-static const char *
-piece(const Window *w, const char *name)
-{
-    return w->w->p->k->npart > 1 ? arena_printf(w->w->a, "%s.%s_", w->name, name) : name;
-}
-
-/* The name of the loop over lanes, of the last sliding axis. */
-static const char *
-lanes_of(const Window *w)
-{
-    return w->w->p->k->npart > 1 ? piece(w, "l")
-                                 : lane_name(w->w, &w->image.slide[w->image.nslide - 1].axis, 1);
-}
-
-bool
+/* Do the sums of a tile of that many rows and vectors fit the registers? */
+static bool
 window_fits(const Window *w, int64_t rows, int64_t vectors)
 {
     if (vectors > 1 && (w->across < 0 || w->across < vectors * w->lanes))
@@ -141,62 +134,36 @@ is_left_over(const Window *w, int64_t vectors)
     return w->across < 0 || w->across % (vectors * w->lanes) != 0;
 }
 
-const char *
-window_loops(const Window *w, Text *t, int64_t rows, int64_t vectors, bool pad)
-{
-    Draft *wr = w->w;
-    const Slide *last = &w->image.slide[w->image.nslide - 1];
-    const char *z = axis_name(wr, w->part, last->axis),
-               *y = w->image.nslide > 1 ? axis_name(wr, w->part, last[-1].axis) : NULL;
-    uint32_t slide[MAX_SLIDE], nslide = 0;
-
-    for (uint32_t i = 0; i + 1 + (rows > 1) < w->image.nslide; i++)
-        slide[nslide++] = w->image.slide[i].axis;
-    if (rows > 1)
-        text_printf(t, "split %s by %lld -> %s %s\n", y, (long long)rows, piece(w, "yb"),
-                    piece(w, "yr"));
-    text_printf(t, "split %s by %lld -> %s %s%s\n", z, (long long)(vectors * w->lanes),
-                piece(w, "zb"), piece(w, "zv"), pad ? " pad" : "");
-    text_printf(t, "split %s by %lld -> %s %s\n", piece(w, "zv"), (long long)w->lanes,
-                piece(w, "zr"), lanes_of(w));
-    return arena_printf(wr->a, "%s %s %s %s %s %s %s", axis_names(wr, w->part, slide, nslide),
-                        rows > 1 ? piece(w, "yb") : "", piece(w, "zb"),
-                        axis_names(wr, w->part, w->sums.axis, w->sums.n),
-                        rows > 1 ? piece(w, "yr") : "", piece(w, "zr"), lanes_of(w));
-}
-
-void
-window_runs(const Window *w, Text *t, int64_t rows, int64_t vectors, const char *plane)
-{
-    Draft *wr = w->w;
-    const Nest *n = w->l->n;
-    const char *window = axis_names(wr, w->part, w->sums.axis, w->sums.n),
-               *part = wr->p->k->npart > 1 ? arena_printf(wr->a, "%s.", w->name) : "";
-    const Scalar *filter = filter_of(w, rows * vectors + 2);
-
-    text_printf(t, "hold %s at %s -> %s reg\n", w->name, piece(w, "zb"), piece(w, "acc"));
-    text_printf(t, "run %s %s %s unroll\nrun %s vector\n", window, rows > 1 ? piece(w, "yr") : "",
-                piece(w, "zr"), lanes_of(w));
-    text_printf(t, "image %s%s at %s -> %s\n", part, n->param[w->image.load->u.load.slot].name,
-                plane, piece(w, "image"));
-    if (filter)
-        text_printf(t, "stage %s%s at %s -> %s reg of %s\n", part,
-                    n->param[filter->u.load.slot].name, plane, piece(w, "filter"), window);
-}
-
 /* Tiles of `rows` rows and `vectors` vectors of outputs. pad: the remainder of a row is computed in
  * complete vectors too. */
 static void
 write_window_tile(const Window *w, int64_t rows, int64_t vectors, bool pad)
 {
     Draft *wr = w->w;
+    const Nest *n = w->l->n;
     Text t = { .arena = wr->a };
-    const char *outer = axis_names(wr, 0, w->outer, w->nouter);
+    uint32_t slide[MAX_SLIDE], nslide = w->image.nslide, whole = nslide - 1 - (rows > 1);
+    const char *outer = axis_names(wr, 0, w->outer, w->nouter),
+               *window = axis_names(wr, 0, w->sums.axis, w->sums.n);
+    const char *down = rows > 1 ? "yr" : "";
+    const Scalar *filter = filter_of(w, rows * vectors + 2);
 
-    const char *loops = window_loops(w, &t, rows, vectors, pad);
-    text_printf(&t, "order %s %s\n", outer, loops);
-    text_printf(&t, "fuse %s -> plane\n", outer);
-    window_runs(w, &t, rows, vectors, "plane");
+    for (uint32_t i = 0; i < nslide; i++)
+        slide[i] = w->image.slide[i].axis;
+    if (rows > 1)
+        text_printf(&t, "split %s by %lld -> yb yr\n", axis_name(wr, 0, slide[nslide - 2]),
+                    (long long)rows);
+    text_printf(&t, "split %s by %lld -> zb zv%s\nsplit zv by %lld -> zr l\n",
+                axis_name(wr, 0, slide[nslide - 1]), (long long)(vectors * w->lanes),
+                pad ? " pad" : "", (long long)w->lanes);
+    text_printf(&t, "order %s %s %s zb %s %s zr l\nfuse %s -> plane\n", outer,
+                axis_names(wr, 0, slide, whole), rows > 1 ? "yb" : "", window, down, outer);
+    text_printf(&t, "hold %s at zb -> acc reg\nrun %s %s zr unroll\nrun l vector\n",
+                part_name(wr->p, 0), window, down);
+    text_printf(&t, "image %s at plane -> image\n", n->param[w->image.load->u.load.slot].name);
+    if (filter)
+        text_printf(&t, "stage %s at plane -> filter reg of %s\n",
+                    n->param[filter->u.load.slot].name, window);
     text_add(&t, "run plane parallel\n");
     write_program(wr, &t);
 }
@@ -213,7 +180,7 @@ write_window(Draft *w)
 {
     Window win;
 
-    if (w->p->k->npart != 1 || !window_of(w, 0, &win))
+    if (w->p->k->npart != 1 || !window_of(w, &win))
         return false;
     if (!win.nouter)
         return false; /* no planes: one image, so there is nothing to distribute */

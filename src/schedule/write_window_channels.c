@@ -219,12 +219,10 @@ write_rows_of(Channels *k, int64_t across, int64_t vectors)
     write_program(w, &t);
 }
 
-/* The planes of some channels, and their sums. `together`: a tile is added as it is computed, to
- * one sum in each lane, whose latency the window's sums hide. Otherwise the planes are summed when
- * they are complete, from a near cache, with as many sums as hide the latency. Rows and tiles at
- * the borders are peeled. */
+/* The planes of some channels, and their sums: the planes are summed when they are complete, from a
+ * near cache, with as many sums as hide the latency. Rows and tiles at the borders are peeled. */
 static void
-write_planes(Channels *k, int64_t across, int64_t vectors, bool together)
+write_planes(Channels *k, int64_t across, int64_t vectors)
 {
     Draft *w = k->w;
     uint32_t nslide = k->image.nslide, slide[MAX_SLIDE], sum[NEST_MAX_AXES],
@@ -239,8 +237,6 @@ write_planes(Channels *k, int64_t across, int64_t vectors, bool together)
     for (uint32_t i = 0; i < nslide; i++)
         if (!edge_of(k, &k->image.slide[i], &row[i]))
             return;
-    if (together && nsum != nslide)
-        return;
     bool one = vectors == 1;
     const char *lane = one ? "cv_" : "cl_", *sum_lane = one ? "cv_" : "sl_",
                *more = one ? "" : arena_printf(w->a, "%s.cr_", a),
@@ -250,25 +246,18 @@ write_planes(Channels *k, int64_t across, int64_t vectors, bool together)
     text_printf(&t, "split %s by %lld -> xb_ xr_\n", axis_name(w, 0, slide[nslide - 1]),
                 (long long)across);
     text_printf(&t, "split %s by %lld -> sb_ su_\n", axis_name(w, 1, sum[nsum - 1]),
-                (long long)(together     ? across
-                            : chains < 1 ? 1
-                                         : chains));
+                (long long)(chains < 1 ? 1 : chains));
     if (!one)
         text_printf(&t, "split %s.cv_ by %lld -> cr_ cl_\nsplit %s.cv_ by %lld -> sr_ sl_\n", a,
                     (long long)lanes, b, (long long)lanes);
     write_steps(&t, a, "order %s xb_ %s xr_ %s @.%s\nhold @ at xb_ -> acc reg\n",
                 axis_names(w, 0, slide, nslide - 1), window, more, lane);
-    text_printf(&t, "order %s sb_ su_ %s %s %s.%s\nhold %s at task -> whole reg%s\n",
+    text_printf(&t, "order %s sb_ su_ %s %s %s.%s\nhold %s at task -> whole reg over su_\n",
                 axis_names(w, 1, sum, nsum - 1), set_names(w, 1, own_axes(w, 1)), sum_more, b,
-                sum_lane, b, together ? "" : " over su_");
+                sum_lane, b);
     text_printf(&t, "run %s xr_ %s su_ %s unroll\nrun %s.%s %s.%s vector\n",
                 axis_names(w, 0, k->sums.axis + 1, k->sums.n - 1), more, sum_more, a, lane, b,
                 sum_lane);
-    for (uint32_t i = 0; together && i < nslide; i++) {
-        const char *made = i + 1 < nslide ? axis_name(w, 0, slide[i]) : "xb_",
-                   *read = i + 1 < nslide ? axis_name(w, 1, sum[i]) : "sb_";
-        text_printf(&t, "together %s %s -> %s\n", made, read, made);
-    }
     BorderOutputs x = edge_tiles(k, row[nslide - 1], across);
     if (x.first || x.last)
         text_printf(&t, "cut xb_ by %lld %lld\n", (long long)x.first, (long long)x.last);
@@ -312,10 +301,8 @@ write_window_channels(Draft *w)
                 continue;
             if (p->k->npart > 1) {
                 int64_t tiles = wide > 0 ? (wide + across - 1) / across : 0;
-                for (int together = 1;
-                     together >= 0 && tiles && across * vectors * row_points <= MAX_WRITTEN_OUT;
-                     together--)
-                    write_planes(&k, (wide + tiles - 1) / tiles, vectors, together);
+                if (tiles && across * vectors * row_points <= MAX_WRITTEN_OUT)
+                    write_planes(&k, (wide + tiles - 1) / tiles, vectors);
                 continue;
             }
             if (k.image.nslide > 1 && across * vectors * row_points <= MAX_WRITTEN_OUT)

@@ -27,7 +27,7 @@ def test_two_gain_more_than_the_one_between_them(tmp_path, jobs):
     model = chain(tmp_path)
     told = json.loads(tenon("explain", model, "--json", "--no-cache", "--jobs", jobs, *WORDS).stdout)
     joining = told["joining"]
-    assert told["kernels"] == 2 and joining == {**joining, "candidates": 3, "pay": 3, "rivals": 3, "circles": 0, "taken": 2, "unlisted": 0, "exact": True}
+    assert told["kernels"] == 2 and joining == {**joining, "candidates": 3, "pay": 3, "rivals": 3, "circles": 0, "taken": 2, "exact": True}
     assert joining["gain"] == joining["bound"]
     (pair,) = told["apart"]
     assert pair["reason"] == "rival" and 0 < pair["separate"] - pair["together"] < joining["gain"]

@@ -298,16 +298,16 @@ def changed(m, name, shape):
 
 
 @pytest.mark.parametrize("name, to, words", [
-    ("k", ("b", "s", 40), "dimension 2 of key is 40, not 32"),
-    ("v", ("b", "s"), "value is f32[b, s]; it needs 3 dimensions"),
+    ("k", ("b", "s", 40), "dimension 2 of input 1 (k) is 40, not 32"),
+    ("v", ("b", "s"), "input 2 (v) is f32[b, s]; [b, s, shared*size] is needed"),
     ("q", ("b", "s", 66), "the query has 66 columns for 4 heads"),
-    ("past_key", ("b", 3, 128, 16), "dimension 1 of past_key is 3, not 2"),
-    ("past_value", ("b", 2, 100, 16), "dimension 2 of past_value is 100, not 128"),
-    ("columns", (3, 26), "dimension 0 of block_col_indices is 3, not 2"),
-    ("rows", ("layouts", 9), "i32[layouts, 9], whose sizes have to be known"),
-    ("lengths", ("b", 1), "key_total_sequence_lengths is i32[b, 1]; it needs 1 dimension"),
-    ("kv_num_heads", 3, "4 heads of queries, no multiple of its 3 heads of keys"),
-    ("sparse_block_size", 0, "blocks of 0 tokens"),
+    ("past_key", ("b", 3, 128, 16), "dimension 1 of input 3 (past_key) is 3, not 2"),
+    ("past_value", ("b", 2, 100, 16), "dimension 2 of input 4 (past_value) is 100, not 128"),
+    ("columns", (3, 26), "dimension 0 of input 6 (columns) is 3, not 2"),
+    ("rows", ("layouts", 9), "dimension 0 of input 5 (ends), i32[layouts, 9], has to be known"),
+    ("lengths", ("b", 1), "input 8 (lengths) is i32[b, 1]; [b] is needed"),
+    ("kv_num_heads", 3, "4 heads of queries are no multiple of the 3 heads of keys"),
+    ("sparse_block_size", 0, "\"sparse_block_size\" is 0; 1 or more is needed"),
 ])
 def test_sizes_that_do_not_fit(name, to, words, tmp_path):
     done = compile_model(tmp_path, changed(Sparse().model(constant=False), name, to))
@@ -420,12 +420,12 @@ def test_blocks_far_away_are_omitted(tmp_path):
 
 
 @pytest.mark.parametrize("name, to, words", [
-    ("x", ("b", 8), "LongformerAttention of f32[b, 8]"),
-    ("x", ("b", 8, 24), "dimension 0 of weight is 16, not 24"),
-    ("mask", ("b", 8, 1), "mask is f32[b, 8, 1]; it needs 2 dimensions"),
-    ("flags", ("b", 7), "dimension 1 of global is 7, not 8"),
+    ("x", ("b", 8), "input 0 (x) is f32[b, 8]; [b, s, n] is needed"),
+    ("x", ("b", 8, 24), "dimension 0 of input 1 (weight) is 16, not 24"),
+    ("mask", ("b", 8, 1), "input 3 (mask) is f32[b, 8, 1]; [b, s] is needed"),
+    ("flags", ("b", 7), "dimension 1 of input 6 (global) is 7, not 8"),
     ("num_heads", 3, "3 heads for 16 columns"),
-    ("window", 0, "a window of 0 tokens"),
+    ("window", 0, "\"window\" is 0; 1 or more is needed"),
 ])
 def test_longformer_sizes_that_do_not_fit(name, to, words, tmp_path):
     done = compile_model(tmp_path, changed(Longformer().model("b", 8), name, to))

@@ -93,6 +93,19 @@ def test_one_file_of_c_compiles(tenon, target):
     assert built.returncode == 0, built.stderr
 
 
+def test_another_machine(tenon, branch):
+    """Where the compiler makes objects for another machine than Tenon's own was built for, it compiles all of the program:
+    to the same results."""
+    text, cc = tenon.folder / "branch.tn", tenon.folder / "other-cc"
+    text.write_text(BRANCH)
+    cc.write_text('#!/bin/sh\ncase " $* " in *" -dM "*) gcc "$@" | grep -v __linux__;; *) exec gcc "$@";; esac\n')
+    cc.chmod(0o755)
+    done = tenon("compile", text, "--many", "--no-cache", "--cc", cc, "-o", tenon.folder / "other.so")
+    assert done.returncode == OK, done.stderr
+    requests = [{"x": [[0.5] * n], "most": 1} for n in range(6)]
+    assert many(tenon, tenon.folder / "other.so", *requests) == many(tenon, branch, *requests)
+
+
 def test_requests_run(tenon, branch):
     rng = np.random.default_rng(1)
     xs = [rng.normal(size=(1, int(n))).astype("f4") for n in rng.integers(0, 5, 30)]

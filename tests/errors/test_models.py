@@ -391,12 +391,12 @@ def test_operators_given_nonsense(save, made, says):
     ("GRU", "x w3 r3", "y h c", {}, ['output 2 ("c")']),
     ("LSTM", "i w r", "y", {}, ["X is i32[t, 2, 3]", "floats"]),
     ("LSTM", "x double r", "y", {}, ["X is f32[t, 2, 3]", "W is f64[1, 16, 3]"]),
-    ("LSTM", "x w3 r", "y", {}, ["dimension 1 of W is 12, not 16"]),
-    ("LSTM", "x w r short", "y", {}, ["dimension 1 of B is 31, not 32"]),
-    ("LSTM", "x w r . three", "y", {}, ["dimension 0 of sequence_lens is 3, not 2"]),
-    ("LSTM", "x w r . . h3", "y", {}, ["dimension 1 of initial_h is 3, not 2"]),
+    ("LSTM", "x w3 r", "y", {}, ["dimension 1 of input 1 (W) is 12, not 16"]),
+    ("LSTM", "x w r short", "y", {}, ["dimension 1 of input 3 (B) is 31, not 32"]),
+    ("LSTM", "x w r . three", "y", {}, ["dimension 0 of input 4 (sequence_lens) is 3, not 2"]),
+    ("LSTM", "x w r . . h3", "y", {}, ["dimension 1 of input 5 (initial_h) is 3, not 2"]),
     ("LSTM", "x w r", "y", {"hidden_size": 5}, ["hidden_size is 5", "R has 4"]),
-    ("LSTM", "x w r", "y", {"direction": "up"}, ['"up"', "forward, reverse and bidirectional"]),
+    ("LSTM", "x w r", "y", {"direction": "up"}, ['"up"', "forward, reverse, bidirectional"]),
     ("LSTM", "x w r", "y", {"activations": ["Tanh", "Sine", "Tanh"]}, ['"activations"', '"Sine"']),
 ])
 def test_recurrent_networks_given_nonsense(save, op, inputs, outputs, attrs, says):

@@ -9,8 +9,8 @@
 static bool
 compile(Ctx *c, Arena *a, Bytes file)
 {
-    DriverOptions o = {
-        .target = "x86-64-v3", .emit = "c", .stop_after = "emit", .import.max_nodes = 2000
+    TnCompileOptions o = {
+        .target = "x86-64-v3", .emit = "c", .stop_after = "emit", .max_nodes = 2000
     };
     DriverReport report;
     char path[64];

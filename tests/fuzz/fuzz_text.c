@@ -8,7 +8,7 @@
 static bool
 compile(Ctx *c, Arena *a, Bytes file)
 {
-    DriverOptions o = { .target = "x86-64-v3", .emit = "c", .stop_after = "emit" };
+    TnCompileOptions o = { .target = "x86-64-v3", .emit = "c", .stop_after = "emit" };
     DriverReport report;
     char path[64];
     int fd;

@@ -331,6 +331,43 @@ graph @main(%x: f32[n, 8]) -> (%tags) {{
     assert (blocks["softmax"].asked, blocks["softmax"].ran) == (words, 1)
 
 
+def test_results_that_would_take_much_memory(tmp_path):
+    """What is kept for results alone is read in parts where it would be most of the memory. The weights keep all turns in
+    one piece."""
+    wide, classes = 512, 64
+    out = RNG.normal(size=(wide, classes)).astype("f4")
+    model = compiled(tmp_path, f"""
+graph @main(%x: f32[n, {wide}]) -> (%sums) {{
+  %h: f32[1, {wide}] = const [{", ".join("0" * wide)}]
+  %zero: i64[1] = const [0]
+  %size: i64[2] = shape(%x)
+  %count: i64[1] = gather(%size, %zero) {{axis = 0}}
+  %none: i64[0] = const []
+  %turns: i64[] = reshape(%count, %none)
+  %last: f32[1, {wide}], %sums: f32[t, 1, {classes}] = loop(%turns, _, %h, %x) carried 1 new [t]
+    with [m = n] graph @turn(%i: i64[], %go: bool[], %h: f32[1, {wide}], %x: f32[m, {wide}]) -> (%go, %next, %sum) {{
+{constant("o", out)}
+      %one: i64[1] = const [1]
+      %at: i64[1] = reshape(%i, %one)
+      %row: f32[1, {wide}] = gather(%x, %at) {{axis = 0}}
+      %s: f32[1, {wide}] = add(%h, %row)
+      %next: f32[1, {wide}] = tanh(%s)
+      %sum: f32[1, {classes}] = matmul(%next, %o)
+    }}
+}}
+""")
+    rng = np.random.default_rng(11)
+    requests = [{"x": rng.normal(size=(int(n), wide)).astype("f4")} for n in rng.integers(70, 90, 16)]
+    together, blocks = same_as_alone(model, requests)
+    for r, got in zip(requests, together):
+        h = np.zeros(wide)
+        for row, total in zip(r["x"].astype("f8"), got["sums"]):
+            h = np.tanh(h + row)
+            np.testing.assert_allclose(total[0], h @ out, rtol=1e-3, atol=1e-2)
+    words, sums = sum(len(r["x"]) for r in requests), blocks["matmul"]
+    assert sums.asked == words and 1 < sums.ran < words / 64
+
+
 def test_a_condition_that_is_carried(tmp_path):
     """Whether a loop goes on may be what it carries, which changes places."""
     model = compiled(tmp_path, """

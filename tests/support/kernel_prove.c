@@ -278,6 +278,7 @@ bend_block(Prover *p, const Block *b)
             bend_all(p, t->u.store.lane_stride);
             writes |= p->k->buffer.at[t->u.store.buffer].space == SPACE_OUT;
             break;
+        case TREE_LIST: bend_value(p, t->u.list.cond); break;
         case TREE_BUFFER:
         case TREE_AHEAD:
         case TREE_NOTE: break;
@@ -345,6 +346,8 @@ accesses_of(Prover *p, const Tree *t)
         collect_computed(&w, t->u.let.value);
     if (t->kind == TREE_IF)
         collect(&w, t->u.test.cond);
+    if (t->kind == TREE_LIST)
+        collect(&w, t->u.list.cond);
     if (t->kind == TREE_STORE) {
         collect(&w, t->u.store.value);
         for (uint32_t d = 0; d < t->u.store.rank; d++)
@@ -482,6 +485,8 @@ write_span(Prover *p, uint32_t buffer, Reach at)
 
 static void prove_block(Prover *p, const Block *b, bool top);
 
+static void prove_ways(Prover *p, const Tree *t);
+
 static void
 prove_loop(Prover *p, const Tree *t, bool top)
 {
@@ -495,10 +500,27 @@ prove_loop(Prover *p, const Tree *t, bool top)
     bool all = p->bent[t->u.loop.var] || p->around[t->u.loop.var];
     for (*v = begin; *v < end && !p->why; *v = all || *v == last ? *v + step : last) {
         p->trip = top && t->u.loop.kind == LOOP_PARALLEL ? (uint32_t)(*v - begin) + 1 : p->trip;
-        prove_block(p, &t->body, false);
+        if (t->u.loop.list) /* any of its iterations may be omitted */
+            prove_ways(p, t);
+        else
+            prove_block(p, &t->body, false);
         if (p->steps < 0)
             say(p, "it takes more than %d steps to go through it", KERNEL_PROVE_STEPS);
     }
+}
+
+/* Every iteration is tested. */
+static void
+prove_list(Prover *p, const Tree *t)
+{
+    int64_t end, *v = &p->env[t->u.list.var];
+
+    if (!eval(p, t->u.list.end, &end)) {
+        p->skipped = true;
+        return;
+    }
+    for (*v = 0; *v < end && !p->why; ++*v)
+        check_loads(p, t);
 }
 
 /* A run goes one of two ways. */
@@ -557,6 +579,7 @@ prove_tree(Prover *p, const Tree *t, bool top)
             prove_ways(p, t);
         break;
     }
+    case TREE_LIST: prove_list(p, t); break;
     case TREE_STORE: prove_store(p, t); break;
     case TREE_BUFFER:
     case TREE_AHEAD:

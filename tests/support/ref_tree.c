@@ -34,7 +34,7 @@ struct Stmt {
     const Tree *tree;
     VEC(Cell) cell;
     Map find;          /* Scalar to its lanes */
-    const Lane *value; /* IF, STORE */
+    const Lane *value; /* IF, LIST, STORE */
     Stmts body, other;
 };
 
@@ -119,6 +119,7 @@ add_operands(TreeRun *r, Stmt *s)
 {
     const Tree *t = s->tree;
     const Scalar *value = t->kind == TREE_IF      ? t->u.test.cond
+                          : t->kind == TREE_LIST  ? t->u.list.cond
                           : t->kind == TREE_STORE ? t->u.store.value
                                                   : NULL;
 
@@ -126,6 +127,8 @@ add_operands(TreeRun *r, Stmt *s)
         add_exprs(r, s, 2, (const Expr *[]){ t->u.loop.begin, t->u.loop.end });
     if (t->kind == TREE_LET)
         add_exprs(r, s, 1, &t->u.let.value);
+    if (t->kind == TREE_LIST)
+        add_exprs(r, s, 1, &t->u.list.end);
     if (t->kind == TREE_STORE) {
         add_exprs(r, s, t->u.store.rank, t->u.store.at);
         add_exprs(r, s, 2, (const Expr *[]){ t->u.store.lane_stride, t->u.store.valid });
@@ -325,13 +328,47 @@ run_loop(TreeRun *r, const Stmt *s)
 
     if (!eval(r, s->tree->u.loop.begin, &begin) || !eval(r, s->tree->u.loop.end, &end))
         return fail(r, "the bounds of a loop are undefined");
-    int64_t trips = begin < end ? (end - begin + step - 1) / step : 0;
+    const int32_t *list = s->tree->u.loop.list ? r->mem[s->tree->u.loop.list].t.data : NULL;
+    int64_t trips = list ? list[0] : begin < end ? (end - begin + step - 1) / step : 0;
     bool backwards = s->tree->u.loop.kind == LOOP_PARALLEL;
     for (int64_t i = 0; i < trips; i++) {
-        r->loop[s->tree->u.loop.var] = begin + (backwards ? trips - 1 - i : i) * step;
+        r->loop[s->tree->u.loop.var] =
+            list ? list[1 + i] : begin + (backwards ? trips - 1 - i : i) * step;
+        if (s->tree->u.loop.next_name)
+            r->loop[s->tree->u.loop.next] = list[2 + i];
         if (!run_block(r, &s->body))
             return false;
     }
+    return true;
+}
+
+static void
+compute_all(TreeRun *r, const Stmt *s)
+{
+    r->stmt = s;
+    for (uint32_t i = 0; i < s->cell.n; i++)
+        compute(r, &s->cell.at[i]);
+}
+
+static bool
+run_list(TreeRun *r, const Stmt *s)
+{
+    int32_t *list = r->mem[s->tree->u.list.buffer].t.data, n = 0;
+    int64_t end = 0;
+
+    r->stmt = s;
+    if (!eval(r, s->tree->u.list.end, &end))
+        return fail(r, "the end of a list is undefined");
+    for (int64_t i = 0; i < end; i++) {
+        r->loop[s->tree->u.list.var] = i;
+        compute_all(r, s);
+        if (s->value->undefined)
+            return fail(r, "the condition of a list is undefined");
+        if (s->value->v.i)
+            list[1 + n++] = (int32_t)i;
+    }
+    list[0] = n;
+    list[1 + n] = n ? list[1] : 0;
     return true;
 }
 
@@ -408,9 +445,8 @@ run_store(TreeRun *r, const Stmt *s)
 static bool
 run_stmt(TreeRun *r, const Stmt *s)
 {
-    r->stmt = s;
-    for (uint32_t i = 0; i < s->cell.n; i++)
-        compute(r, &s->cell.at[i]);
+    if (s->tree->kind != TREE_LIST)
+        compute_all(r, s);
     switch (s->tree->kind) {
     case TREE_LOOP: return run_loop(r, s);
     case TREE_LET:
@@ -419,6 +455,7 @@ run_stmt(TreeRun *r, const Stmt *s)
     case TREE_IF:
         return s->value->undefined ? fail(r, "a condition is undefined")
                                    : run_block(r, s->value->v.i ? &s->body : &s->other);
+    case TREE_LIST: return run_list(r, s);
     case TREE_BUFFER: return run_buffer(r, s);
     case TREE_STORE: return run_store(r, s);
     case TREE_AHEAD:

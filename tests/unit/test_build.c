@@ -136,6 +136,33 @@ two_units_make_a_library_and_the_second_build_compiles_nothing(void **state)
     assert_true(use.bytes > 0);
 }
 
+/* The object says 2 where the source says 1, so the result tells which of them was linked. */
+static void
+a_given_object_is_linked_on_its_own_machine(void **state)
+{
+    Fixture *f = *state;
+    const char *object = path_join(f->arena, f->dir, "given.o");
+    BuildUnit units[] = { two[0], two[1] };
+    const char *cc = compiler(
+        f, "elsewhere",
+        "case \" $* \" in *' -dM '*) cc \"$@\" | grep -v __linux__;; *) exec cc \"$@\";; esac");
+
+    assert_int_equal(
+        system(arena_printf(
+            f->arena, "echo 'int one(void) { return 2; }' | cc -fPIC -c -x c - -o %s", object)),
+        0);
+    assert_true(file_map(f->arena, &f->diags, object, &units[0].object));
+    assert_true(build(f, units, 2));
+    assert_int_equal(f->compiled, 1);
+    assert_int_equal(f->cached, 0);
+    assert_int_equal(call(f->out, "sum"), 43);
+
+    f->o.cc = cc;
+    assert_true(build(f, units, 2));
+    assert_int_equal(f->compiled, 2);
+    assert_int_equal(call(f->out, "sum"), 42);
+}
+
 /* A compiler that does not link shows that nothing is linked; of other objects it would have to
  * be. */
 static void
@@ -381,6 +408,7 @@ main(void)
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         T(two_units_make_a_library_and_the_second_build_compiles_nothing),
+        T(a_given_object_is_linked_on_its_own_machine),
         T(the_same_objects_are_linked_once),
         T(other_flags_are_another_object),
         T(another_command_of_the_compiler_is_another_object),

@@ -78,8 +78,8 @@ search_finds_the_least(void **state)
     }
 }
 
-/* Every variable beside every other: no order of elimination keeps the tables small, and a beam
- * finds a good choice. */
+/* Every variable beside every other: no order of elimination keeps the tables small, and changes of
+ * one at a time find a good choice. */
 static void
 search_goes_on_where_it_is_too_wide(void **state)
 {
@@ -108,7 +108,7 @@ search_goes_on_where_it_is_too_wide(void **state)
 
 /* What is too wide is no worse than any single change of it. */
 static void
-beam_ends_where_no_change_helps(void **state)
+what_is_too_wide_ends_where_no_change_helps(void **state)
 {
     World *w = *state;
     enum { N = 10 };
@@ -892,7 +892,8 @@ main(void)
         cmocka_unit_test_setup_teardown(search_finds_the_least, world_begin, world_end),
         cmocka_unit_test_setup_teardown(search_goes_on_where_it_is_too_wide, world_begin,
                                         world_end),
-        cmocka_unit_test_setup_teardown(beam_ends_where_no_change_helps, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(what_is_too_wide_ends_where_no_change_helps, world_begin,
+                                        world_end),
         cmocka_unit_test_setup_teardown(equal_parts_are_solved_once, world_begin, world_end),
         cmocka_unit_test_setup_teardown(numbering_does_not_matter, world_begin, world_end),
         cmocka_unit_test_setup_teardown(permuting_reads_as_a_nest, world_begin, world_end),

@@ -25,7 +25,7 @@ points(const void *bytes, int64_t n, TnFault *fault)
     int64_t scratch, width = 0, height = 0;
 
     memcpy(copy, bytes, (size_t)n);
-    assert_int_equal(tn_image_size_plan(&r, &scratch), 1);
+    assert_int_equal(tn_once_plan(&r, &scratch), 1);
     tn_image_size(&r.args, 0, 1, NULL);
     uint8_t *all = tn_image_read(&r, &width, &height);
     assert_true(!all == (rows[0] == 0) && (!all || (rows[0] == height && rows[1] == width)));

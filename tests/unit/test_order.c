@@ -105,7 +105,7 @@ joins_keep_the_order(void **state)
         number[i] = i;
     for (int graph = 0; graph < GRAPHS; graph++) {
         make_graph(w);
-        Fusion f = fuse_compose(w->g, w->arena, NULL, &fuse_rules_nothing);
+        Fusion f = fuse_compose(w->g, w->arena, NULL, &fuse_rules_nothing, NULL);
         GroupOrder o = order_begin(&f, w->arena, number);
         for (int join = 0; join < JOINS; join++) {
             bool path[NODES + 1][NODES + 1];

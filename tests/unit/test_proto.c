@@ -12,13 +12,13 @@ typedef struct {
 } Case;
 #define BYTES(text) text, sizeof(text) - 1
 
-static Onnx__TensorProto *
+static OnnxTensor *
 tensor_of(World *w, const char *bytes, size_t n)
 {
-    Onnx__TensorProto *t = NEW(w->arena, Onnx__TensorProto);
+    OnnxTensor *t = NEW(w->arena, OnnxTensor);
     ProtoSource from = { .what = "TensorProto", .bytes = { (const uint8_t *)bytes, n } };
 
-    return proto_read(&w->ctx, w->arena, &from, &proto_TensorProto, t) ? t : NULL;
+    return proto_read(&w->ctx, w->arena, &from, &proto_Tensor, t) ? t : NULL;
 }
 
 /* dims 2, 3 apart and -1, 300 packed; float_data apart, packed; raw_data; a name; data_type; an
@@ -27,7 +27,7 @@ static void
 fields_are_read(void **state)
 {
     World *w = *state;
-    const Onnx__TensorProto *t = tensor_of(
+    const OnnxTensor *t = tensor_of(
         w, BYTES("\x08\x02\x08\x03\x0a\x0c\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\xac\x02"
                  "\x25\0\0\x80\x3f\x22\x08\0\0\0\x40\0\0\x40\x40"
                  "\x4a\x03"
@@ -55,21 +55,19 @@ static void
 a_message_given_twice_is_one(void **state)
 {
     World *w = *state;
-    Onnx__ValueInfoProto v = { 0 };
+    OnnxValueInfo v = { 0 };
     /* type { tensor_type { elem_type 1, shape { dim { dim_value 5 } } } }, twice, then dim_param */
     static const char bytes[] = "\x12\x0a\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x05"
                                 "\x12\x0b\x0a\x09\x08\x07\x12\x05\x0a\x03\x12\x01n";
     ProtoSource from = { .what = "value", .bytes = { (const uint8_t *)bytes, sizeof bytes - 1 } };
 
-    assert_true(proto_read(&w->ctx, w->arena, &from, &proto_ValueInfoProto, &v));
-    assert_int_equal(v.type->value_case, ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE);
+    assert_true(proto_read(&w->ctx, w->arena, &from, &proto_ValueInfo, &v));
+    assert_int_equal(v.type->value_case, ONNX_TENSOR_TYPE);
     assert_int_equal(v.type->tensor_type->elem_type, 7);
-    const Onnx__TensorShapeProto *s = v.type->tensor_type->shape;
+    const OnnxShape *s = v.type->tensor_type->shape;
     assert_int_equal(s->n_dim, 2);
-    assert_true(s->dim[0]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
-                s->dim[0]->dim_value == 5);
-    assert_true(s->dim[1]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
-                !strcmp(s->dim[1]->dim_param, "n"));
+    assert_true(s->dim[0]->value_case == ONNX_DIM_VALUE && s->dim[0]->dim_value == 5);
+    assert_true(s->dim[1]->value_case == ONNX_DIM_PARAM && !strcmp(s->dim[1]->dim_param, "n"));
 }
 
 static const Case malformed[] = {

@@ -256,43 +256,6 @@
     "split o.c by " keys " -> ob oc guard, order ob ir o.j oc, hold o at task -> orun scratch, "   \
     "hold o at o.j -> oacc reg\n"
 
-/* What is stored, and what is summed of it: elements, or what a product makes. */
-#define SUMMED_AT(at)                                                                              \
-    "kernel t(x: f32[g, m, n]) -> (e: f32[g, m, n], o: f32[g]) {\n"                                \
-    "  shared 1\n"                                                                                 \
-    "  part x -> e\n"                                                                              \
-    "  nest e(x: f32[g, m, n]) -> (e: f32[g, m, n]) { e[h, i, j] = exp(x[h, i, j]) }\n"            \
-    "  part e -> o\n"                                                                              \
-    "  nest o(e: f32[g, m, n]) -> (o: f32[g]) { o[h] = sum i<m>, j<n>: e[h, " at "] }\n"           \
-    "}"
-#define SUMMED SUMMED_AT("i, j")
-#define SUMMED_DIMS                                                                                \
-    "g=1 m=0 n=5|g=1 m=5 n=0|g=2 m=1 n=1|g=0 m=3 n=3|g=1 m=2 n=3|g=3 m=4 n=4|g=1 m=7 n=5|g=2 "     \
-    "m=13 n=17"
-#define COLUMNS                                                                                    \
-    "kernel t(q: f32[g, m, d], k: f32[n, d]) -> (s: f32[g, m, n], o: f32[g, n]) {\n"               \
-    "  shared 1\n"                                                                                 \
-    "  part q, k -> s\n"                                                                           \
-    "  nest s(q: f32[g, m, d], k: f32[n, d]) -> (s: f32[g, m, n]) { s[h, i, j] = max(sum c: q[h, " \
-    "i, c] * k[j, c], 0) }\n"                                                                      \
-    "  part s -> o\n"                                                                              \
-    "  nest o(s: f32[g, m, n]) -> (o: f32[g, n]) { o[h, j] = 0.5 * (sum i: s[h, i, j]) }\n"        \
-    "}"
-#define COLUMNS_DIMS                                                                               \
-    "g=1 m=0 n=5 d=2|g=1 m=5 n=8 d=0|g=2 m=1 n=1 d=1|g=1 m=2 n=7 d=3|g=1 m=3 n=9 d=2|g=2 m=13 "    \
-    "n=16 d=5"
-#define SCALED                                                                                     \
-    "kernel t(x: f32[m, n]) -> (e: f32[m, n], o: f32[m, n]) {\n"                                   \
-    "  part x -> e\n"                                                                              \
-    "  nest e(x: f32[m, n]) -> (e: f32[m, n]) { e[i, j] = exp(x[i, j]) }\n"                        \
-    "  part e -> o\n"                                                                              \
-    "  nest o(e: f32[m, n]) -> (o: f32[m, n]) { o[i, j] = e[i, j] * e[i, n - 1 - j] }\n"           \
-    "}"
-/* Rows of e in tiles of so many, and those of o. */
-#define TILES(e, o, tail)                                                                          \
-    "split e.j by " e " -> a b " tail ", split o.j by " o " -> c d " tail                          \
-    ", hold o at h -> acc reg, together e.i o.i -> r, together a c -> t\n"
-
 typedef struct {
     const char *name, *kernel, *dims, *program;
 } Case;
@@ -406,6 +369,9 @@ static const Case cases[] = {
       PARTS_AT("4") IN_BLOCKS("3") OMIT_ALL BY_BLOCKS },
     { "larger blocks of whole rows", TABLED, TABLED_DIMS,
       PARTS_AT("8") IN_BLOCKS("6") OMIT_ALL BY_BLOCKS },
+    { "blocks that are prefetched", TABLED, TABLED_DIMS,
+      PARTS_AT("4") IN_BLOCKS("3") OMIT_ALL "prefetch o.v at oc of ob, prefetch s.w at sb of sb, "
+                                            "prefetch s.rhs at s.c of sb\n" BY_BLOCKS },
     { "of sums alone", TABLED, TABLED_DIMS,
       PARTS_AT("4") IN_BLOCKS("3") "omit ob at task, omit tb at task\n" BY_BLOCKS },
     { "left out, online", MASKED, ATTENTION_DIMS,
@@ -430,34 +396,6 @@ static const Case cases[] = {
                "hold o at ob -> oacc reg, run irr unroll, run ol vector\n"
                "run task parallel" },
     { "all of it", PRODUCT, PRODUCT_DIMS, "put e at all, hold o at o.j -> acc reg" },
-    { "summed row by row", SUMMED, SUMMED_DIMS,
-      "hold o at h -> acc reg, together e.i o.i -> r, run h parallel" },
-    { "summed tile by tile", SUMMED, SUMMED_DIMS, TILES("4", "4", "") "run h parallel" },
-    { "summed tile by tile, evenly", SUMMED, SUMMED_DIMS,
-      TILES("3", "3", "guard") "run h parallel" },
-    { "summed point by point", SUMMED, SUMMED_DIMS,
-      TILES("4", "4", "") "together b d -> u, run u unroll, run h parallel" },
-    { "summed, borders apart", SUMMED, SUMMED_DIMS,
-      TILES("2", "2", "") "cut r by 1 2, cut t by 1 1, run h parallel" },
-    { "summed by lanes", SUMMED, SUMMED_DIMS,
-      "split e.j by 8 -> a b, run b vector, split o.j by 8 -> c d, hold o at h -> acc reg over d, "
-      "run d vector, together e.i o.i -> r, together a c -> t, run h parallel" },
-    { "summed along rows that are one", SUMMED, SUMMED_DIMS,
-      "fuse e.i e.j -> a, fuse o.i o.j -> b, split a by 3 -> c d guard, split b by 3 -> u v guard, "
-      "hold o at h -> acc reg, together c u -> t, run h parallel" },
-    { "summed in memory", SUMMED, SUMMED_DIMS,
-      "hold o at h -> acc scratch, hold o at o.i -> row reg, together e.i o.i -> r" },
-    { "a product's columns", COLUMNS, COLUMNS_DIMS,
-      "hold s at s.j -> a reg, order o.i o.j, hold o at h -> b scratch, together s.i o.i -> r, run "
-      "h parallel" },
-    { "a product's columns by tiles", COLUMNS, COLUMNS_DIMS,
-      "split s.i by 3 -> u v, split s.j by 8 -> p l, order u p s.c v l, hold s at p -> a scratch, "
-      "run l vector\n"
-      "split o.i by 3 -> w x, split o.j by 8 -> y z, order w y x z, hold o at h -> b scratch, run "
-      "z vector\n"
-      "together u w -> t, together p y -> c, run h parallel" },
-    { "rows beside each other", SCALED, "m=0 n=3|m=1 n=1|m=2 n=4|m=3 n=0|m=7 n=5",
-      "split e.i by 2 -> a b, split o.i by 2 -> c d, together a c -> r, run r parallel" },
 };
 
 typedef struct {
@@ -516,28 +454,6 @@ static const Refusal refusals[] = {
     { "maximum read again", MAX_AGAIN, ONLINE_SPLIT "online tb ub ob -> kb", "t is read by" },
     { "made outside", ATTENTION, ONLINE_SPLIT "online tb ub ob -> kb, hold s at s.j -> sacc reg",
       "put t, and e at kb" },
-    { "tiles of other sizes", SUMMED, TILES("4", "3", ""),
-      "a and c are not proved to go over the same points" },
-    { "tiles that end otherwise", SUMMED,
-      "split e.i by 4 -> a b guard, split o.i by 4 -> c d, together a c -> t",
-      "a and c are not proved to go over the same points" },
-    { "other axes", SUMMED, "together e.i o.j -> r",
-      "e.i and o.j are not proved to go over the same points" },
-    { "read elsewhere", SUMMED_AT("i, n - 1 - j"), TILES("4", "4", ""),
-      "a trip of c reads e where other trips of a make it" },
-    { "read before", SUMMED_AT("max(i - 1, 0), j"), "hold o at h -> acc reg, together e.i o.i -> r",
-      "a trip of o.i reads e where other trips of e.i make it" },
-    { "loops inside first", SUMMED, "together e.j o.j -> r",
-      "e.j and o.j do not stand beside each other" },
-    { "the reader first", SCALED, "together o.i e.i -> r", "e.i has to stand behind o.i" },
-    { "one loop", SUMMED, "together e.i e.i -> r", "e.i is named twice" },
-    { "a sum shared out", SUMMED,
-      "hold o at h -> acc reg, together e.i o.i -> r, order r, run h parallel, run r parallel",
-      "r cannot be shared out" },
-    { "made later", COLUMNS, "hold s at h -> a scratch, together s.i o.i -> r",
-      "s is computed outside of s.i as well" },
-    { "held inside", SUMMED, "together e.i o.i -> r, hold o at r -> acc reg",
-      "would begin again in every trip of r" },
     { "nothing to leave out", ATTENTION, PARTS_AT("4") "skip t.j at task by 1",
       "no comparison of indices is known outside of which t adds nothing" },
     { "left out of itself", MASKED, PARTS_AT("4") "skip t.j at t.j by 1",
@@ -571,6 +487,12 @@ static const Refusal refusals[] = {
     { "changed after it was omitted", TABLED,
       PARTS_AT("4") IN_BLOCKS("3") OMIT_ALL "split ob by 2 -> oo oi\n" BY_BLOCKS,
       "oo is no loop over blocks of an axis" },
+    { "omitted, and the last one apart", TABLED,
+      PARTS_AT("4") "split o.c by 3 -> ob oc, omit ob at task\n" BY_ROWS, "split with `guard`" },
+    { "prefetched for a loop inside", TABLED, PARTS_AT("4") "prefetch o.v at task of o.c",
+      "prefetch is of one loop around task" },
+    { "prefetched for what does not read it", TABLED, PARTS_AT("4") "prefetch o.v at s.j of task",
+      "inside of which o.v is read" },
     { "omitted for no rows", TABLED, PARTS_AT("4") IN_BLOCKS("3") "omit tb", "say omit tb at L" },
     { "omitted of what all read", TABLED, PARTS_AT("4") IN_BLOCKS("3") "omit sb at task",
       "t reads what s makes, and omits other blocks of it, or none" },
@@ -779,67 +701,6 @@ at_each_count(const char *name, const char *const *text, size_t ntext, uint32_t 
                 fail_msg("%s %zu, %s: no writer knows it", name, i, dims[(i + r) % 3]);
 }
 
-/* The window's values in tasks of some rows, its filter and the product's rows constants or not. */
-static void
-every_separable(void **state)
-{
-    static const char *const text[] = {
-        SHARED_SEPARABLE(3, 7, 9, 11, 1),   SHARED_SEPARABLE(5, 6, 13, 17, 2),
-        SHARED_SEPARABLE(2, 2, 5, 3, 1),    SHARED_SEPARABLE(2, 13, 7, 7, 1),
-        SHARED_SEPARABLE(4, 12, 16, 16, 1), SHARED_SEPARABLE(6, 5, 33, 8, 2),
-        SHARED_SEPARABLE(3, 32, 4, 40, 1),
-    };
-    (void)state;
-
-    at_each_count("separable", text, sizeof text / sizeof *text, 3);
-}
-
-/* A window over what a product makes, channels being neighbours: rows of it a task, whether windows
- * overlap or reach beyond, whether rows and channels divide evenly or not. */
-#define POOLED(c, f, y, z, pool, py, pz)                                                           \
-    "kernel t(x: f32[n, " #y ", " #z ", " #c "], w: f32[" #f ", " #c ", 3, 3], b: f32[" #f         \
-    "]) -> (o: f32[n, " #py ", " #pz ", " #f "]) {\n"                                              \
-    "  shared 1\n"                                                                                 \
-    "  local d: f32[n, " #y ", " #z ", " #f "]\n"                                                  \
-    "  part x, w, b -> d\n"                                                                        \
-    "  nest d(x: f32[n, " #y ", " #z ", " #c "], w: f32[" #f ", " #c ", 3, 3], b: f32[" #f         \
-    "]) -> (d: f32[n, " #y ", " #z ", " #f "]) {"                                                  \
-    " d[i, y, z, g] = max((sum q, r, s: x[i, y + r - 1, z + s - 1, q | 0] * w[g, q, r, s]) + "     \
-    "b[g], 0) }\n"                                                                                 \
-    "  part d -> o\n"                                                                              \
-    "  nest o(d: f32[n, " #y ", " #z ", " #f "]) -> (o: f32[n, " #py ", " #pz ", " #f              \
-    "]) { o[i, y, z, g] = " pool " }\n"                                                            \
-    "}"
-#define HALVED "max r<2>, s<2>: d[i, 2*y + r, 2*z + s, g]"
-#define MEANS "0.25 * (sum r<2>, s<2>: d[i, 2*y + r, 2*z + s, g])"
-#define OVERLAPPING "max r<3>, s<3>: d[i, 2*y + r - 1, 2*z + s - 1, g | -inf]"
-/* Without a window under the product. */
-#define POOLED_POINTS                                                                              \
-    "kernel t(x: f32[n, 12, 10, 7], w: f32[32, 7]) -> (o: f32[n, 6, 5, 32]) {\n"                   \
-    "  shared 1\n"                                                                                 \
-    "  local d: f32[n, 12, 10, 32]\n"                                                              \
-    "  part x, w -> d\n"                                                                           \
-    "  nest d(x: f32[n, 12, 10, 7], w: f32[32, 7]) -> (d: f32[n, 12, 10, 32]) { d[i, y, z, g] = "  \
-    "sum q: x[i, y, z, q] * w[g, q] }\n"                                                           \
-    "  part d -> o\n"                                                                              \
-    "  nest o(d: f32[n, 12, 10, 32]) -> (o: f32[n, 6, 5, 32]) { o[i, y, z, g] = " HALVED " }\n"    \
-    "}"
-
-static void
-every_pooled(void **state)
-{
-    static const char *const text[] = {
-        POOLED(3, 32, 8, 12, HALVED, 4, 6),
-        POOLED(5, 16, 15, 9, HALVED, 7, 4),
-        POOLED(2, 48, 9, 11, OVERLAPPING, 5, 6),
-        POOLED(16, 64, 6, 6, MEANS, 3, 3),
-        POOLED_POINTS,
-    };
-    (void)state;
-
-    at_each_count("pooled", text, sizeof text / sizeof *text, 3);
-}
-
 /* A window over channels that are neighbours, stored as well as summed over whole planes: some
  * channels a task, whether they divide evenly or not, and wherever the window reaches beyond. */
 #define PLANES(c, y, z, step, size, reach, oy, ox, whole)                                          \
@@ -868,36 +729,7 @@ every_plane(void **state)
     };
     (void)state;
 
-    at_each_count("planes", text, sizeof text / sizeof *text, 4);
-}
-
-/* What a product makes at each point, summed over all of them, a row at a time: whether its tiles
- * divide evenly or not. */
-#define AVERAGED(c, f, y, z, whole)                                                                \
-    "kernel t(x: f32[n, " #y ", " #z ", " #c "], w: f32[" #f ", " #c "]) -> (o: f32[n, " #f        \
-    ", 1, 1]) {\n"                                                                                 \
-    "  shared 2\n"                                                                                 \
-    "  local d: f32[n, " #f ", " #y ", " #z "]\n"                                                  \
-    "  part x, w -> d\n"                                                                           \
-    "  nest d(x: f32[n, " #y ", " #z ", " #c "], w: f32[" #f ", " #c "]) -> (d: f32[n, " #f        \
-    ", " #y ", " #z "]) { d[i, g, y, z] = max(sum q: x[i, y, z, q] * w[g, q], 0) }\n"              \
-    "  part d -> o\n"                                                                              \
-    "  nest o(d: f32[n, " #f ", " #y ", " #z "]) -> (o: f32[n, " #f ", 1, 1]) { for i<n>, g<" #f   \
-    ">, e<1>, h<1>, reduce y<" #y ">, reduce z<" #z ">: o[i, g, e, h] = " whole " }\n"             \
-    "}"
-
-static void
-every_average(void **state)
-{
-    static const char *const text[] = {
-        AVERAGED(5, 32, 7, 7, "(sum y, z: d[i, g, y, z]) / 49"),
-        AVERAGED(3, 48, 2, 13, "max y, z: d[i, g, y, z]"),
-        AVERAGED(1, 16, 1, 1, "sum y, z: d[i, g, y, z]"),
-        AVERAGED(2, 16, 3, 17, "sum y, z: d[i, g, y, z]"),
-    };
-    (void)state;
-
-    at_each_count("average", text, sizeof text / sizeof *text, 1);
+    at_each_count("planes", text, sizeof text / sizeof *text, 2);
 }
 
 /* Squares transformed back, and a window inside of each; a window that is a whole square. */
@@ -940,10 +772,7 @@ main(void)
         cmocka_unit_test(wrong_places_are_refused),
         cmocka_unit_test(every_choice),
         cmocka_unit_test(every_choice_under_a_mask),
-        cmocka_unit_test(every_separable),
-        cmocka_unit_test(every_pooled),
         cmocka_unit_test(every_plane),
-        cmocka_unit_test(every_average),
         cmocka_unit_test(every_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

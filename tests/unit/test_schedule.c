@@ -619,6 +619,46 @@ long_windows_stay_short_code(void **state)
     }
 }
 
+/* As many programs, at the same prices, whatever axes are called: also as loops that writers make. */
+static void
+axes_may_have_names_of_loops(void **state)
+{
+    static const char *const text[] = {
+        "nest t(x: f32[300, 200], w: f32[200, 500]) -> (o: f32[300, 500]) { o[%s, %s] = sum %s: "
+        "x[%s, %s] * w[%s, %s] }",
+        "nest t(x: f32[1, 4000], w: f32[4000, 512]) -> (o: f32[1, 512]) { o[%s, %s] = sum %s: "
+        "x[%s, %s] * w[%s, %s] }",
+    };
+    static const char *const axis[][3] = { { "a", "b", "c" },     { "ip", "jr", "ki" },
+                                           { "i_", "l", "jq" },   { "task", "j_", "kb" },
+                                           { "jp", "task", "l" }, { "ir", "jb", "jv" } };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+        uint32_t n = 0;
+        double least = 0;
+        for (size_t k = 0; k < sizeof axis / sizeof *axis; k++) {
+            Arena *a = arena_new(NULL, NULL);
+            Ctx c;
+            Machine m;
+            bool constant[2] = { false, true };
+            const char *x = axis[k][0], *y = axis[k][1], *z = axis[k][2];
+            ctx_init(&c, a);
+            assert_true(machine_find(&c, "x86-64-v4", &m));
+            const char *nest = arena_printf(a, text[i], x, y, z, x, z, z, y);
+            Parse p = parse_begin(&c, "names", (Bytes){ (const uint8_t *)nest, strlen(nest) });
+            Choices choices = schedule_choices(&c, a, kernel_of(&c, a, nest_parse(&p)), &m,
+                                               constant, false, NULL);
+            if (choices.refused)
+                fail_msg("%s: %s", nest, choices.refused);
+            n = k ? n : choices.n;
+            least = k ? least : choices.at[0].seconds;
+            assert_true(n > 2 && choices.n == n && choices.at[0].seconds == least);
+            arena_free(a);
+        }
+    }
+}
+
 /* An element may be longer than a cache line: a task then has complete elements. */
 static void
 columns_of_tasks(void **state)
@@ -651,6 +691,7 @@ main(void)
         cmocka_unit_test(symbolic_rows),
         cmocka_unit_test(every_choice),
         cmocka_unit_test(within_others),
+        cmocka_unit_test(axes_may_have_names_of_loops),
         cmocka_unit_test(columns_of_tasks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

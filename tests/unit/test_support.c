@@ -789,16 +789,6 @@ typedef struct {
     const char *name, *kernel, *program, *why;
 } Refusal;
 
-/* What is stored, and what is summed of it. */
-#define STORED                                                                                     \
-    "kernel t(x: f32[m, n]) -> (e: f32[m, n], o: f32[m]) {\n"                                      \
-    "  shared 1\n"                                                                                 \
-    "  part x -> e\n"                                                                              \
-    "  nest e(x: f32[m, n]) -> (e: f32[m, n]) { e[i, j] = select(j <= i, abs(x[i, j]), 0) }\n"     \
-    "  part e -> o\n"                                                                              \
-    "  nest o(e: f32[m, n]) -> (o: f32[m]) { o[i] = sum j: e[i, j] }\n"                            \
-    "}"
-
 #define CAUSAL SOFTMAX("m", "n", "select(j <= i, " S ", -inf)")
 #define ROWS                                                                                       \
     "split i by 4 -> ib ir guard, fuse h ib -> task\nput s at task, put t at task, put e at "      \
@@ -822,9 +812,6 @@ static const Refusal refusals[] = {
       "t.j does not stand inside e.i" },
     { "at no loop", CAUSAL, ROWS "skip t.j at nowhere by 4", "nowhere" },
     { "by nothing", CAUSAL, ROWS "skip t.j at task by 0", "its text does not parse" },
-    { "stored beyond what is summed", STORED,
-      "skip o.j at i by 1, hold o at i -> acc reg, together e.j o.j -> t, run i parallel",
-      "are not proved to go over the same points" },
     { "online blocks that begin elsewhere", CAUSAL,
       ROWS "skip t.j at task by 4\n"
            "split t.j by 4 -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t "
