@@ -50,7 +50,7 @@ decide(Ctx *c, Arena *a, const Ranges *r, const Scalar *cond, uint32_t choices)
     const Expr *x = scalar_as_expr(c, cond->arg[0], &choice),
                *y = x || choice ? scalar_as_expr(c, cond->arg[1], &choice) : NULL;
     if (!choice)
-        return x && y ? expr_compare(c, r, (ScalarOp)cond->op, x, y) : UNKNOWN;
+        return x && y ? expr_holds(c, r, (ScalarOp)cond->op, x, y) : UNKNOWN;
     Tri answer[2] = { UNKNOWN, UNKNOWN };
     for (uint32_t arm = 0; arm < 2 && choices; arm++) {
         Ranges here = held(c, a, r, choice->arg[0], arm == 0);

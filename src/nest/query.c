@@ -37,7 +37,7 @@ expr_axes(const Expr *e)
 }
 
 Tri
-expr_compare(Ctx *c, const Ranges *r, ScalarOp op, const Expr *x, const Expr *y)
+expr_holds(Ctx *c, const Ranges *r, ScalarOp op, const Expr *x, const Expr *y)
 {
     switch (op) {
     case S_EQ: return expr_eq(c, r, x, y);

@@ -113,8 +113,8 @@ apply(Ctx *c, ScalarOp op, DType t, const Expr *x, const Expr *y)
     case S_MOD: return at_least(c, y, 1) ? expr_mod(c, x, y) : NULL;
     case S_MIN: return expr_min(c, x, y);
     case S_MAX: return expr_max(c, x, y);
-    case S_XOR: return t == DT_BOOL ? truth(c, expr_compare(c, NULL, S_NE, x, y)) : NULL;
-    default: return truth(c, expr_compare(c, NULL, op, x, y));
+    case S_XOR: return t == DT_BOOL ? truth(c, expr_holds(c, NULL, S_NE, x, y)) : NULL;
+    default: return truth(c, expr_holds(c, NULL, op, x, y));
     }
 }
 
