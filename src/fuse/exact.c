@@ -17,31 +17,14 @@ left_of(const Subgraph *k, uint32_t state)
     return k->key + (size_t)state * k->words;
 }
 
-static void
-grow_states(Subgraph *k)
-{
-    uint32_t room = k->state_room ? 2 * k->state_room : 1024;
-
-    k->state_at = NEW_ARRAY(k->arena, uint32_t, room);
-    k->state_room = room;
-    for (uint32_t i = 0; i < k->state.n; i++) {
-        uint32_t at =
-            (uint32_t)hash_bytes(left_of(k, i), k->words * sizeof(SetWord), 0) & (room - 1);
-        while (k->state_at[at])
-            at = (at + 1) & (room - 1);
-        k->state_at[at] = i + 1;
-    }
-}
-
 static uint32_t
 state_of(Subgraph *k, const SetWord *left)
 {
-    if (2 * k->state.n >= k->state_room)
-        grow_states(k);
-    uint32_t at = (uint32_t)hash_bytes(left, k->words * sizeof *left, 0) & (k->state_room - 1);
-    for (; k->state_at[at]; at = (at + 1) & (k->state_room - 1))
-        if (!memcmp(left_of(k, k->state_at[at] - 1), left, k->words * sizeof *left))
-            return k->state_at[at] - 1;
+    uint64_t hash = hash_bytes(left, k->words * sizeof *left, 0), at;
+
+    for (; map_get(&k->state_at, hash, &at); hash++)
+        if (!memcmp(left_of(k, (uint32_t)at), left, k->words * sizeof *left))
+            return (uint32_t)at;
     if (k->state.n == k->key_room) {
         SetWord *old = k->key;
         k->key_room = k->key_room ? 2 * k->key_room : 256;
@@ -50,7 +33,7 @@ state_of(Subgraph *k, const SetWord *left)
             memcpy(k->key, old, (size_t)k->state.n * k->words * sizeof *old);
     }
     memcpy(k->key + (size_t)k->state.n * k->words, left, k->words * sizeof *left);
-    k->state_at[at] = k->state.n + 1;
+    map_put(&k->state_at, hash, k->state.n);
     VEC_PUSH(k->arena, &k->state, ((SearchState){ .price = NEVER, .group = NONE, .rest = NONE }));
     ++*k->states;
     return k->state.n - 1;

@@ -28,10 +28,12 @@ struct Pricing {
     uint64_t composed, spent; /* spent: weighted (fuse_spent) */
 };
 
-/* A cached result: the class of a nest, or the price of a group. */
+/* A cached result: the class of a nest, or the price of a group; 0, or not known: not found yet. */
 typedef struct {
     const void *key;
-    uint32_t bytes, class;
+    size_t bytes;
+    uint32_t class;
+    bool known;
     GroupPrice price;
 } Memo;
 
@@ -163,13 +165,30 @@ fuse_spent(const Pricing *p)
 
 typedef VEC(uint64_t) HashWords;
 
+/* The result under a key, empty if it is new. */
+static Memo *
+memo_of(Pricing *p, Map *all, const HashWords *key)
+{
+    size_t bytes = key->n * sizeof *key->at;
+    uint64_t hash = hash_bytes(key->at, bytes, 0), at;
+
+    for (; map_get(all, hash, &at); hash++) {
+        Memo *k = (Memo *)(uintptr_t)at;
+        if (k->bytes == bytes && !memcmp(k->key, key->at, bytes))
+            return k;
+    }
+    Memo *k = NEW(p->arena, Memo);
+    *k = (Memo){ .key = arena_copy(p->arena, key->at, bytes), .bytes = bytes };
+    map_put(all, hash, MAP_PTR(k));
+    return k;
+}
+
 /* The key of a nest's meaning; expressions and types are interned. */
 static uint32_t
 class_of(Pricing *p, Arena *a, NodeId id)
 {
     const Nest *n = p->f->call[id].nest;
     HashWords w = { 0 };
-    uint64_t class;
 
     if (p->class[id])
         return p->class[id];
@@ -186,19 +205,9 @@ class_of(Pricing *p, Arena *a, NodeId id)
             VEC_PUSH(a, &w, MAP_PTR(n->write[i].at[d]));
     }
     VEC_PUSH(a, &w, (uint64_t)n->naxis << 32 | n->nin);
-    uint64_t hash = hash_bytes(w.at, w.n * sizeof *w.at, 1);
-    for (; map_get(&p->class_at, hash, &class); hash++) {
-        const Memo *k = (const Memo *)(uintptr_t)class;
-        if (k->bytes == w.n * sizeof *w.at && !memcmp(k->key, w.at, k->bytes))
-            return p->class[id] = k->class;
-    }
-    Memo *k = NEW(p->arena, Memo);
-    *k = (Memo){ arena_copy(p->arena, w.at, w.n * sizeof *w.at),
-                 (uint32_t)(w.n * sizeof *w.at),
-                 ++p->nclass,
-                 { 0 } };
-    map_put(&p->class_at, hash, MAP_PTR(k));
-    return p->class[id] = p->nclass;
+    Memo *k = memo_of(p, &p->class_at, &w);
+    k->class = k->class ? k->class : ++p->nclass;
+    return p->class[id] = k->class;
 }
 
 /* The key of a group: classes of its nests, the values that pass between them, and which are
@@ -246,25 +255,16 @@ fuse_group_price(Pricing *p, const NodeId *node, uint32_t n)
 {
     Arena *a = arena_child(p->arena);
     HashWords w = signature(p, a, node, n);
-    uint64_t hash = hash_bytes(w.at, w.n * sizeof *w.at, 0), at;
+    Memo *k = memo_of(p, &p->known, &w);
 
-    for (; map_get(&p->known, hash, &at); hash++) {
-        Memo *k = (Memo *)(uintptr_t)at;
-        if (k->bytes == w.n * sizeof *w.at && !memcmp(k->key, w.at, k->bytes)) {
-            arena_free(a);
-            return k->price;
-        }
+    if (!k->known) {
+        Composed group = fuse_compose_group(p->f, a, node, n);
+        k->known = true;
+        k->price = (GroupPrice){ seconds_of(p, &group, a), group.reason,
+                                 group.no ? arena_str(p->arena, group.no) : NULL };
+        p->composed++;
+        p->spent += composing(p->f, node, n);
     }
-    Composed k = fuse_compose_group(p->f, a, node, n);
-    Memo *known = NEW(p->arena, Memo);
-    *known = (Memo){ arena_copy(p->arena, w.at, w.n * sizeof *w.at),
-                     (uint32_t)(w.n * sizeof *w.at),
-                     0,
-                     { seconds_of(p, &k, a), k.reason, k.no ? arena_str(p->arena, k.no) : NULL } };
-    map_put(&p->known, hash, MAP_PTR(known));
-    p->composed++;
-    p->spent += composing(p->f, node, n);
-    GroupPrice price = known->price;
     arena_free(a);
-    return price;
+    return k->price;
 }

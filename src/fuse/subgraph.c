@@ -30,23 +30,6 @@ is_connected(Subgraph *k, const uint32_t *node, uint32_t n)
     return ncomponent == 1;
 }
 
-static void
-grow_sets(Subgraph *k)
-{
-    uint32_t room = k->set_room ? 2 * k->set_room : 1024;
-
-    k->set_at = NEW_ARRAY(k->arena, uint32_t, room);
-    k->set_room = room;
-    for (uint32_t i = 0; i < k->set.n; i++) {
-        const Set *s = &k->set.at[i];
-        uint32_t at =
-            (uint32_t)hash_bytes(k->member.at + s->first, s->n * sizeof(uint32_t), 0) & (room - 1);
-        while (k->set_at[at])
-            at = (at + 1) & (room - 1);
-        k->set_at[at] = i + 1;
-    }
-}
-
 static const uint32_t *
 globals(const Subgraph *k, const uint32_t *node, uint32_t n, uint32_t *out)
 {
@@ -60,13 +43,11 @@ subgraph_set(Subgraph *k, const uint32_t *node, uint32_t n)
 {
     uint32_t numbers[n];
 
-    if (2 * k->set.n >= k->set_room)
-        grow_sets(k);
-    uint32_t at = (uint32_t)hash_bytes(node, n * sizeof *node, 0) & (k->set_room - 1);
-    for (; k->set_at[at]; at = (at + 1) & (k->set_room - 1)) {
-        const Set *s = &k->set.at[k->set_at[at] - 1];
+    uint64_t hash = hash_bytes(node, n * sizeof *node, 0), at;
+    for (; map_get(&k->set_at, hash, &at); hash++) {
+        const Set *s = &k->set.at[at];
         if (s->n == n && !memcmp(k->member.at + s->first, node, n * sizeof *node))
-            return k->set_at[at] - 1;
+            return (uint32_t)at;
     }
     Set s = { .first = k->member.n,
               .n = n,
@@ -74,7 +55,7 @@ subgraph_set(Subgraph *k, const uint32_t *node, uint32_t n)
     s.connected = s.may && is_connected(k, node, n);
     for (uint32_t i = 0; i < n; i++)
         VEC_PUSH(k->arena, &k->member, node[i]);
-    k->set_at[at] = k->set.n + 1;
+    map_put(&k->set_at, hash, k->set.n);
     VEC_PUSH(k->arena, &k->set, s);
     return k->set.n - 1;
 }
@@ -179,7 +160,13 @@ Subgraph
 subgraph_begin(const SearchProblem *p, Arena *a, const uint32_t *global, uint32_t n,
                const SearchEdge *edge, uint32_t nedge)
 {
-    Subgraph k = { .p = p, .arena = a, .n = n, .words = (n + 63) / 64, .global = global };
+    Subgraph k = { .p = p,
+                   .arena = a,
+                   .n = n,
+                   .words = (n + 63) / 64,
+                   .global = global,
+                   .set_at.arena = a,
+                   .state_at.arena = a };
     uint32_t *fill;
 
     k.first = NEW_ARRAY(a, uint32_t, n + 2);

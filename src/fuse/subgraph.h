@@ -55,11 +55,12 @@ typedef struct {
 
     VEC(Set) set;
     VEC(uint32_t) member;
-    uint32_t *set_at, set_room, stamp; /* open addressing: number plus 1 */
+    Map set_at; /* by hash: the number of a set */
+    uint32_t stamp;
     VEC(SearchState) state;
     SetWord *key; /* [state][words] */
     uint32_t key_room;
-    uint32_t *state_at, state_room;
+    Map state_at;            /* by hash: the number of a state */
     VEC(uint32_t) component; /* states of components, one run for each state that has some */
     VEC(SearchChoice) choice;
     VEC(SearchFrame) frame;

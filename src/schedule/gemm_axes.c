@@ -108,23 +108,12 @@ digit_part(AxisDigit d)
 }
 
 Panels
-gemm_row_panels(const GemmAxes *gemm, int64_t width)
+gemm_panels(const GemmAxes *gemm, bool rows, int64_t width)
 {
-    return (Panels){ .axis = gemm->row,
+    return (Panels){ .axis = rows ? gemm->row : gemm->col,
                      .sum = gemm->sum,
-                     .naxis = gemm->nrow,
-                     .run = gemm->row_run,
-                     .nsum = gemm->nsum,
-                     .width = width };
-}
-
-Panels
-gemm_column_panels(const GemmAxes *gemm, int64_t width)
-{
-    return (Panels){ .axis = gemm->col,
-                     .sum = gemm->sum,
-                     .naxis = gemm->ncol,
-                     .run = gemm->col_run,
+                     .naxis = rows ? gemm->nrow : gemm->ncol,
+                     .run = rows ? gemm->row_run : gemm->col_run,
                      .nsum = gemm->nsum,
                      .width = width };
 }

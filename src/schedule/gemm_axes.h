@@ -78,8 +78,7 @@ typedef struct {
     uint32_t naxis, run, nsum;
     int64_t width;
 } Panels;
-Panels gemm_row_panels(const GemmAxes *gemm, int64_t width);
-Panels gemm_column_panels(const GemmAxes *gemm, int64_t width);
+Panels gemm_panels(const GemmAxes *gemm, bool rows, int64_t width);
 /* The layouts of the constants of a part's factor: [outer…, index // width, sums…, index % width].
  * Lines `lay …`; NULL: not made of constants, or its dimensions are not such axes, each once. */
 const char *gemm_layouts(const Draft *w, uint32_t part, const Scalar *factor, Panels panels);

@@ -120,10 +120,11 @@ axis_sym(const Draft *w, uint32_t part, uint32_t axis)
 
 typedef VEC(Sym) Names;
 
+/* Is the name among the first n? */
 static bool
-is_among(const Names *list, Sym name)
+is_among(const Names *list, uint32_t n, Sym name)
 {
-    for (uint32_t i = 0; i < list->n; i++)
+    for (uint32_t i = 0; i < n; i++)
         if (list->at[i] == name)
             return true;
     return false;
@@ -147,12 +148,15 @@ find_clashes(const Draft *w, const char *text)
     for (const char *line = text, *end; *line; line = end + (*end == '\n')) {
         end = line + strcspn(line, "\n");
         int64_t made = strncmp(line, "split ", 6) ? 1 : 2; /* names after the arrow */
-        bool makes = made == 2 || !strncmp(line, "fuse ", 5) || !strncmp(line, "online ", 7),
-             after = false;
+        bool fuses = !strncmp(line, "fuse ", 5),
+             makes = made == 2 || fuses || !strncmp(line, "online ", 7), after = false;
+        /* a loop is there until its step is done, but a fused one may have the name of the first */
+        uint32_t before = gone.n + fuses;
         for (const char *s = line; makes && s < end && made > 0;) {
             size_t n = strcspn(s, " \n");
             Sym name = sym_n(w->c, s + (*s == AXIS_MARK), n - (*s == AXIS_MARK));
-            if (after && *s != AXIS_MARK && is_axis(w, name) && !is_among(&gone, name))
+            if (after && *s != AXIS_MARK && is_axis(w, name) &&
+                !is_among(&gone, before < gone.n ? before : gone.n, name))
                 VEC_PUSH(w->a, &out, name);
             else if (!after && *s == AXIS_MARK)
                 VEC_PUSH(w->a, &gone, name);

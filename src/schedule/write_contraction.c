@@ -82,10 +82,7 @@ columns_are_one(const GemmDraft *g)
 static const char *
 lay(const GemmDraft *g, const Scalar *operand, bool rows, int64_t width)
 {
-    const GemmAxes *gemm = &g->gemm;
-
-    return gemm_layouts(g->w, 0, operand,
-                        rows ? gemm_row_panels(gemm, width) : gemm_column_panels(gemm, width));
+    return gemm_layouts(g->w, 0, operand, gemm_panels(&g->gemm, rows, width));
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */

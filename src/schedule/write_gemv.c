@@ -49,7 +49,7 @@ write_panels(const Gemv *g, const char *part, int64_t width, int64_t panels, con
     Draft *w = g->w;
     const GemmAxes *gemm = &g->gemm;
     Text t = { .arena = w->a };
-    const char *lay = gemm_layouts(w, 0, gemm->k.b, gemm_column_panels(gemm, width));
+    const char *lay = gemm_layouts(w, 0, gemm->k.b, gemm_panels(gemm, false, width));
     const char *rows = axis_names(w, 0, gemm->row, gemm->nrow);
     const char *batch = axis_names(w, 0, gemm->batch, gemm->nbatch),
                *outer = axis_names(w, 0, gemm->col, gemm->ncol - gemm->col_run);
@@ -146,7 +146,7 @@ width_given(const Gemv *g)
     const GemmAxes *gemm = &g->gemm;
 
     for (int64_t width = 2; g->w->like && width < (int64_t)g->w->p->m->vector_registers; width++) {
-        const char *lay = gemm_layouts(g->w, 0, gemm->k.b, gemm_column_panels(gemm, width));
+        const char *lay = gemm_layouts(g->w, 0, gemm->k.b, gemm_panels(gemm, false, width));
         if (lay && schedule_lays_alike(lay, g->w->like))
             return width % g->lanes ? width : 0;
     }

@@ -40,7 +40,3 @@ def test_a_product_may_be_averaged(tmp_path, channels, high, wide, words):
 @pytest.mark.parametrize("channels, high, size, stride", [(480, 14, 3, 1), (32, 112, 3, 1), (96, 112, 3, 2)])
 def test_the_price_takes_it(tmp_path, channels, high, size, stride):
     are_joined(squeeze(tmp_path, channels, high, high, size, stride), "d,mean", "--target", "x86-64-v4", "--cores", "2")
-
-
-def test_the_price_takes_a_product(tmp_path):
-    are_joined(head(tmp_path, 1280, 7, 7), "b,mean", "--target", "x86-64-v4", "--cores", "2")
