@@ -8,20 +8,6 @@
 /* selects examined in turn; bounds work: 2 to that many cases */
 enum { MOST_CHOICES = 4 };
 
-static Tri
-compare(Ctx *c, const Ranges *r, ScalarOp op, const Expr *x, const Expr *y)
-{
-    switch (op) {
-    case S_EQ: return expr_eq(c, r, x, y);
-    case S_NE: return (Tri)-expr_eq(c, r, x, y);
-    case S_LE: return expr_le(c, r, x, y);
-    case S_GE: return expr_le(c, r, y, x);
-    case S_LT: return (Tri)-expr_le(c, r, y, x);
-    case S_GT: return (Tri)-expr_le(c, r, x, y);
-    default: return UNKNOWN;
-    }
-}
-
 /* Ranges in which the comparison holds, or does not: an axis by itself on its left is held to the
  * points where it does. */
 static Ranges
@@ -64,7 +50,7 @@ decide(Ctx *c, Arena *a, const Ranges *r, const Scalar *cond, uint32_t choices)
     const Expr *x = scalar_as_expr(c, cond->arg[0], &choice),
                *y = x || choice ? scalar_as_expr(c, cond->arg[1], &choice) : NULL;
     if (!choice)
-        return x && y ? compare(c, r, (ScalarOp)cond->op, x, y) : UNKNOWN;
+        return x && y ? expr_holds(c, r, (ScalarOp)cond->op, x, y) : UNKNOWN;
     Tri answer[2] = { UNKNOWN, UNKNOWN };
     for (uint32_t arm = 0; arm < 2 && choices; arm++) {
         Ranges here = held(c, a, r, choice->arg[0], arm == 0);

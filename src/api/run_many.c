@@ -72,6 +72,10 @@ place(Many *m, TnRequest *r, void **out, TnBlock **made)
             return false;
         if (!x->data)
             x->data = aligned(m->a, o->bytes);
+        if (!session_check_data(s->session, &s->ctx->c.diags, "output",
+                                s->manifest->outputs[s->ports.out[i]].name, x->data, o->dtype,
+                                o->bytes))
+            return false;
         out[s->ports.out[i]] = x->data;
         int64_t *dims = copied(m->a, o->dims, (int32_t)o->rank);
         tn_tell_output(m->s, i, x);
@@ -111,11 +115,12 @@ take(Many *m, TnRequest *r)
     if (!tn_ready(s, r->in, r->nin, r->out, r->nout))
         return false;
     for (int32_t i = 0; i < r->nin; i++) {
-        in[s->ports.in[i]] = s->in[i].data;
-        if (s->in_bytes[i] && !s->in[i].data)
-            return diag_usage(&s->ctx->c.diags,
-                              "input \"%s\": no memory given, %lld bytes are needed",
-                              s->manifest->inputs[s->ports.in[i]].name, (long long)s->in_bytes[i]);
+        const int32_t port = s->ports.in[i];
+        in[port] = s->in[i].data;
+        if (!session_check_data(s->session, &s->ctx->c.diags, "input",
+                                s->manifest->inputs[port].name, in[port], s->in[i].dtype,
+                                s->in_bytes[i]))
+            return false;
     }
     if (!place(m, r, out, made))
         return false;

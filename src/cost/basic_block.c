@@ -568,11 +568,11 @@ price_node(BlockCode *k, const CostNode *n)
         break;
     }
     case NODE_IF: {
+        double p = n->exec > 0 ? n->child->exec / n->exec : 0;
         if (n->tree->kind == TREE_LIST) {
-            add_uops(k, &k->load, all_copies(k));
+            add_uops(k, &k->load, p * all_copies(k));
             break;
         }
-        double p = n->exec > 0 ? n->child->exec / n->exec : 0;
         double work = k->work;
         price(k, n->tree->u.test.cond);
         k->work = work; /* deciding is none */

@@ -116,8 +116,8 @@ TN_INLINE int tn_room(TnBatch *b, TnBlock *x, int64_t n, int64_t more, int64_t b
 }
 TN_INLINE int tn_lacks_handles(const TnBatch *b, int64_t n)
 {
-    return (b->nhandle + n > INT32_MAX) |
-           ((b->nhandle + n) * (int64_t)sizeof(TnHandle) > b->handle.bytes);
+    return b->nhandle + n > INT32_MAX ||
+           (b->nhandle + n) * (int64_t)sizeof(TnHandle) > b->handle.bytes;
 }
 TN_INLINE TnSizesOf *tn_sizes_of(const TnBatch *b, int32_t sizes)
 {
@@ -130,8 +130,8 @@ TN_INLINE TnPool *tn_pool_of(const TnBatch *b, int32_t sizes, int32_t type)
 /* Lacks a pool room for n more rows? */
 TN_INLINE int tn_is_full(const TnPool *p, int64_t n)
 {
-    return (p->bytes > INT32_MAX) | (p->used + n > INT32_MAX) |
-           ((p->used + n) * (p->bytes & INT32_MAX) > p->row.bytes);
+    return p->bytes > INT32_MAX || p->used + n > INT32_MAX ||
+           (p->used + n) * p->bytes > p->row.bytes;
 }
 /* The handles that a node reads, and how many. A list's node has them behind two numbers. */
 TN_INLINE const int32_t *tn_reads(const TnBatch *b, const TnNode *x, int32_t *n)

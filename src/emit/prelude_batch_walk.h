@@ -42,8 +42,8 @@ TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t bloc
 {
     const int64_t nnode = b->nnode, narg = b->narg, nhandle = b->nhandle;
     const TnSizesOf *z = tn_sizes_of(b, r->sizes);
-    const int full = ((nnode + 1) * (int64_t)sizeof(TnNode) > b->node.bytes) |
-                     ((narg + nin) * (int64_t)sizeof(int32_t) > b->arg.bytes) |
+    const int full = (nnode + 1) * (int64_t)sizeof(TnNode) > b->node.bytes ||
+                     (narg + nin) * (int64_t)sizeof(int32_t) > b->arg.bytes ||
                      tn_lacks_handles(b, nout);
     int fault;
     if (__builtin_expect(full, 0) && (fault = tn_room_for_node(b, nin, nout)))
@@ -115,7 +115,7 @@ TN_INLINE int tn_fresh_row(TnBatch *b, int32_t sizes, int32_t type, int32_t *slo
     const int32_t pool = tn_sizes_of(b, sizes)->pool[type];
     TnPool *p = (TnPool *)b->pool.at + pool;
     int fault;
-    if (__builtin_expect(tn_lacks_handles(b, 1) | tn_is_full(p, 1), 0) &&
+    if (__builtin_expect(tn_lacks_handles(b, 1) || tn_is_full(p, 1), 0) &&
         (fault = tn_room_for_row(b, p)))
         return fault;
     TN_HANDLES(b)[b->nhandle] = (TnHandle){(int32_t)p->used, 0, pool};
@@ -146,8 +146,8 @@ TN_INLINE int tn_push(TnBatch *b, TnRequestRun *r, int32_t function, int32_t hav
     if (r->nframe >= b->p->max_calls)
         return tn_refuse(b->frame.fault, TN_FAULT_DEPTH, 0, 0, r->nframe + 1, b->p->max_calls);
     const int64_t slots = (int64_t)r->base + have + need;
-    const int full = (slots * (int64_t)sizeof(int32_t) > r->stack.bytes) |
-                     ((r->nframe + 1) * (int64_t)sizeof(TnCallFrame) > r->frame.bytes);
+    const int full = slots * (int64_t)sizeof(int32_t) > r->stack.bytes ||
+                     (r->nframe + 1) * (int64_t)sizeof(TnCallFrame) > r->frame.bytes;
     if (__builtin_expect(full, 0) && (fault = tn_room_for_call(b, r, slots)))
         return fault;
     ((TnCallFrame *)r->frame.at)[r->nframe++] = up;

@@ -129,18 +129,9 @@ call_concat(Call *k, uint32_t n, const ValueId *v)
 ValueId
 call_moved(Call *k, ValueId x, int64_t from, int64_t to)
 {
-    int64_t perm[TN_MAX_RANK], rank = x ? value_type(k, x)->rank : 0;
+    const char *perm = x ? moved_text(k, value_type(k, x)->rank, from, to) : "";
 
-    from += from < 0 ? rank : 0;
-    to += to < 0 ? rank : 0;
-    if (from == to || from < 0 || to < 0 || from >= rank || to >= rank)
-        return x;
-    for (int64_t d = 0, next = 0; d < rank; d++) {
-        next += next == from;
-        perm[d] = d == to ? from : next++;
-    }
-    return value_of_text(k, "x", &x, "transpose(x) {perm = %s}",
-                         ints_text(k, (uint32_t)rank, perm));
+    return *perm ? value_of_text(k, "x", &x, "transpose(x) {perm = %s}", perm) : x;
 }
 
 /* ---- element types --------------------------------------------------------------------------- */

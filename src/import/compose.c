@@ -196,6 +196,19 @@ call_fact(Call *k, const char *name, const char *text)
 }
 
 static const char *
+floats_text(Call *k, uint32_t n, const double *v)
+{
+    Text t = { .arena = k->arena };
+
+    text_add(&t, "[");
+    for (uint32_t i = 0; i < n; i++)
+        text_printf(&t, i ? ", %a" : "%a", v[i]);
+    text_add(&t, "]");
+    return text_str(&t);
+}
+
+/* NULL: it is no number and no list of them. A file's strings are never parts of texts. */
+static const char *
 attr_text(Call *k, const Attr *a)
 {
     switch (a->kind) {
@@ -203,7 +216,7 @@ attr_text(Call *k, const Attr *a)
     case ATTR_FLOAT: return arena_printf(k->arena, "%a", a->f);
     case ATTR_INTS: return ints_text(k, a->n, a->ints);
     case ATTR_FLOATS: return floats_text(k, a->n, a->floats);
-    case ATTR_STRING: return a->s;
+    case ATTR_STRING:
     case ATTR_TENSOR: break;
     }
     return NULL;
@@ -220,6 +233,12 @@ fact_of(Call *k, Sym name)
         return (const char *)(uintptr_t)is;
     if (call_known(k, name) >= 0)
         return arena_printf(k->arena, "%" PRId64, call_known(k, name));
+    if (!strcmp(name, "every"))
+        return below_text(k, input_type(k, 0)->rank);
+    if (!strcmp(name, "second"))
+        return moved_text(k, input_type(k, 0)->rank, -1, 1);
+    if (!strcmp(name, "last"))
+        return moved_text(k, input_type(k, 0)->rank, 1, -1);
     if (!strcmp(name, "real"))
         return input_type(k, 0)->dtype == DT_F64 ? "f64" : "f32";
     return a ? attr_text(k, a) : NULL;
@@ -241,7 +260,8 @@ with_facts(Call *k, const char *text)
         size_t n = 0;
         while (isalnum((unsigned char)at[1 + n]) || at[1 + n] == '_')
             n++;
-        const char *fact = fact_of(k, sym_n(k->c, at + 1, n)), *end = at + 1 + n;
+        const Sym name = sym_n(k->c, at + 1, n);
+        const char *fact = fact_of(k, name), *end = at + 1 + n;
         const bool negated = at > text && at[-1] == '!' && *end == '?';
         text_bytes(&t, text, (size_t)(at - text) - negated);
         if (*end == '?') {
@@ -254,10 +274,10 @@ with_facts(Call *k, const char *text)
         const size_t m = *end != ':'     ? 0
                          : end[1] == '[' ? strcspn(end, "]") + 1
                                          : 1 + strcspn(end + 1, " ,)]}\n");
-        if (!fact && !m)
-            return (
-                call_wrong(k, "%s needs the attribute \"%.*s\"", k->proto->op_type, (int)n, at + 1),
-                NULL);
+        if (!fact && (!m || call_attr(k, name)))
+            return (call_wrong(k, "%s needs the attribute \"%s\", and in numbers",
+                               k->proto->op_type, name),
+                    NULL);
         if (fact)
             text_add(&t, strchr(fact, '$') ? with_facts(k, fact) : fact);
         else
@@ -409,18 +429,6 @@ ints_text(Call *k, uint32_t n, const int64_t *v)
 }
 
 const char *
-floats_text(Call *k, uint32_t n, const double *v)
-{
-    Text t = { .arena = k->arena };
-
-    text_add(&t, "[");
-    for (uint32_t i = 0; i < n; i++)
-        text_printf(&t, i ? ", %a" : "%a", v[i]);
-    text_add(&t, "]");
-    return text_str(&t);
-}
-
-const char *
 below_text(Call *k, uint32_t n)
 {
     int64_t v[TN_MAX_RANK * 2];
@@ -438,6 +446,22 @@ along_text(Call *k, uint32_t d, uint32_t rank)
     for (uint32_t i = 0; i < rank; i++)
         shape[i] = i == d ? -1 : 1;
     return ints_text(k, rank, shape);
+}
+
+const char *
+moved_text(Call *k, int64_t rank, int64_t from, int64_t to)
+{
+    int64_t perm[TN_MAX_RANK];
+
+    from += from < 0 ? rank : 0;
+    to += to < 0 ? rank : 0;
+    if (from == to || from < 0 || to < 0 || from >= rank || to >= rank)
+        return "";
+    for (int64_t d = 0, next = 0; d < rank; d++) {
+        next += next == from;
+        perm[d] = d == to ? from : next++;
+    }
+    return ints_text(k, (uint32_t)rank, perm);
 }
 
 const char *

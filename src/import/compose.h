@@ -7,8 +7,10 @@
  *
  * doc/text.md has the language; `self(…)` is the node's operator, `{*}` are its attributes. `$name`
  * is a fact: what the converter said of it (call_fact), a size that is known, or the node's
- * attribute, `:` its default; `$real` is the type to compute with, f64 if input 0 is, or f32. `$name?` and `!$name?` leave out the rest of the line unless the fact
- * is there and not 0, or is so. Texts are also formatted as by printf.
+ * attribute, `:` its default. `$real` is the type to compute with, f64 if input 0 is, or f32;
+ * `$every` lists all axes of input 0, `$second` and `$last` are permutations that move its last
+ * axis to the second place, and back. `$name?` and `!$name?` leave out the rest of the line unless
+ * the fact is there and not 0, or is so. Texts are also formatted as by printf.
  *
  * After a text has failed, others do nothing.
  */
@@ -48,11 +50,12 @@ ValueId value_of_text(Call *k, const char *names, const ValueId *v, const char *
     __attribute__((format(printf, 4, 5)));
 #define VALUES(...) ((const ValueId[]){ __VA_ARGS__ })
 
-/* For texts: "[1, 2]", "[0, 1, 2]" of all below n, and "[1, -1, 1]", a list along axis d. */
+/* For texts: "[1, 2]", "[0, 1, 2]" of all below n, "[1, -1, 1]", a list along axis d, and the
+ * permutation that moves an axis; "" if there is nothing to move. */
 const char *ints_text(Call *k, uint32_t n, const int64_t *v);
-const char *floats_text(Call *k, uint32_t n, const double *v);
 const char *below_text(Call *k, uint32_t n);
 const char *along_text(Call *k, uint32_t d, uint32_t rank);
+const char *moved_text(Call *k, int64_t rank, int64_t from, int64_t to);
 /* " * 0x1p+1", or "" if that has no effect */
 const char *times_text(Call *k, double factor);
 

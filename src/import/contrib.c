@@ -176,29 +176,11 @@ convert_fused(Call *k)
 }
 
 /* The same for an image with channels last; z has the result's layout. */
-static bool
-convert_fused_conv_last(Call *k)
-{
-    if (!convert_fused(k) || !call_names(k, "x w ? bias z -> y"))
-        return false;
-    call_name(k, "x", call_moved(k, call_in(k, 0), -1, 1));
-    if (!call_text(k, "y = conv(x, w, bias) {*}"))
-        return false;
-    call_name(k, "y", call_moved(k, call_value(k, "y"), 1, -1));
-    return call_text(k, "z? y = y + z\n"
-                        "y = $function");
-}
-
-/* An operator of one image with channels last. */
-static bool
-convert_channels_last(Call *k)
-{
-    if (!call_names(k, "x -> y"))
-        return false;
-    call_name(k, "x", call_moved(k, call_in(k, 0), -1, 1));
-    return call_text(k, "y = self(x) {*}") && finish(k, call_moved(k, call_value(k, "y"), 1, -1));
-}
-
+static const char conv_last[] = "$second? x = transpose(x) {perm = $second}\n"
+                                "y = conv(x, w, bias) {*}\n"
+                                "$last? y = transpose(y) {perm = $last}\n"
+                                "z? y = y + z\n"
+                                "y = $function";
 static const char bias_gelu[] = "bias? x = x + bias\n"
                                 "y = self(x)";
 
@@ -227,9 +209,14 @@ const OpRow composed_rows[] = {
     { "com.microsoft.FusedGemm", OP_NONE, convert_fused, .names = "a b ? c -> y",
       .text = "y = gemm(a, b, c) {*}\n"
               "y = $function" },
-    { "com.microsoft.NhwcConv", OP_NONE, convert_fused_conv_last },
-    { "com.microsoft.NhwcFusedConv", OP_NONE, convert_fused_conv_last },
-    { "com.microsoft.NhwcMaxPool", OP_max_pool, convert_channels_last },
+    { "com.microsoft.NhwcConv", OP_NONE, convert_fused, .names = "x w ? bias z -> y",
+      .text = conv_last },
+    { "com.microsoft.NhwcFusedConv", OP_NONE, convert_fused, .names = "x w ? bias z -> y",
+      .text = conv_last },
+    { "com.microsoft.NhwcMaxPool", OP_max_pool, .names = "x -> y",
+      .text = "$second? x = transpose(x) {perm = $second}\n"
+              "y = self(x) {*}\n"
+              "$last? y = transpose(y) {perm = $last}" },
     { "com.microsoft.EmbedLayerNormalization", OP_layer_norm, convert_embed_norm, "i0178" },
     { "com.microsoft.GroupQueryAttention", OP_attention, convert_group_query, "i569",
       "+num_heads +kv_num_heads -kv_cache_bit_width=0 -qk_output=0" },

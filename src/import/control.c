@@ -147,7 +147,6 @@ symbol_name(const Expr *e)
     return (Sym)(uintptr_t)v.id;
 }
 
-/* A fresh symbol of the inner graph for the outer expression e. */
 const Expr *
 inside_bind(InnerGraph *in, const char *like, const Expr *e)
 {
@@ -191,7 +190,6 @@ inside_type(InnerGraph *in, const Type *t)
     return type_subst(in->k->c, t, in->back.at, in->back.n);
 }
 
-/* Passes the outer value v in under a name: a constant, or an input, which becomes an argument. */
 bool
 inside_hand_in(InnerGraph *in, const char *name, ValueId v, ValueList *args)
 {
@@ -228,7 +226,6 @@ inside_captured(InnerGraph *in, ValueList *args)
     return true;
 }
 
-/* Reads its nodes and outputs. A value of 0 among these was refused and reported. */
 bool
 inside_read(InnerGraph *in)
 {
@@ -275,7 +272,6 @@ inside_region(const InnerGraph *in)
     return (Region){ in->g, in->bind.n, in->bind.at };
 }
 
-/* An inner dimension in outer symbols; NULL if an inner symbol has no single outer value. */
 const Expr *
 inside_out(const InnerGraph *in, const bool *changes, const Expr *dim)
 {
@@ -302,7 +298,6 @@ inside_new_symbol(Model *m, NewSymbols *fresh, const char *like, const Expr *mos
     return e;
 }
 
-/* The name of result i and its dimension d, for the symbol of that size. */
 const char *
 inside_size_name(Call *k, uint32_t i, uint32_t d)
 {

@@ -67,7 +67,7 @@ bool call_sizes(Call *k, const OpRow *row);
 /* Is input i present, with contents that depend on data? (sizes.c) */
 bool call_is_open(const Call *k, uint32_t i);
 bool convert_nonzero(Call *k); /* results whose length depends on data */
-/* the indices at which bool[n] is set: i64[hits], in order (sizes.c) */
+/* the indices at which bool[n] is set: i64[hits], in order (select.c) */
 ValueId call_positions(Call *k, ValueId mask);
 bool convert_compress(Call *k);
 

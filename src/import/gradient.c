@@ -133,9 +133,7 @@ read_node(Gradient *a, const NodeCopy *s, ValueId g)
         if (n < 2)
             return call_refuse(k, "Gradient through a matrix multiplication by a vector (%s)",
                                s->origin);
-        for (uint32_t d = 0; d < n; d++)
-            order[d] = d + 2 < n ? d : 2 * n - 3 - d;
-        call_fact(k, names[i], ints_text(k, n, order));
+        call_fact(k, names[i], moved_text(k, n, -1, -2));
     }
     return true;
 }

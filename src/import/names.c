@@ -30,17 +30,6 @@ distance(const char *a, const char *b)
     return row[n];
 }
 
-static void
-consider(const char *word, const char *name, const char **best, uint32_t *least)
-{
-    uint32_t d = distance(word, name);
-
-    if (d < *least) {
-        *least = d;
-        *best = name;
-    }
-}
-
 bool
 refuse_operator(Call *k, const char *name)
 {
@@ -49,7 +38,10 @@ refuse_operator(Call *k, const char *name)
     uint32_t least = (uint32_t)strlen(dot ? dot + 1 : name) / 3 + 2;
 
     for (uint32_t i = 0; op_row_at(i); i++)
-        consider(name, op_row_at(i)->onnx, &best, &least);
+        if (distance(name, op_row_at(i)->onnx) < least) {
+            best = op_row_at(i)->onnx;
+            least = distance(name, best);
+        }
     if (best)
         return call_refuse(k, "there is no operator %s; did you mean %s?", name, best);
     return call_refuse(k,

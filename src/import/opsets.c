@@ -82,32 +82,22 @@ convert_prelu(Call *k)
 bool
 convert_constant(Call *k)
 {
-    Model *m = k->m;
     const char *name = output_name(k) ? output_name(k) : "constant";
-    const Attr *a = k->attr.n ? &k->attr.at[0] : NULL;
+    const Attr *a = k->attr.n == 1 ? &k->attr.at[0] : NULL;
 
-    if (!a || k->attr.n != 1 || (strncmp(a->name, "value", 5) && strcmp(a->name, "sparse_value")))
+    if (!a || (strncmp(a->name, "value", 5) && strcmp(a->name, "sparse_value")))
         return call_wrong(k, "a Constant has exactly one value");
-    k->done = true;
     switch (a->kind) {
-    case ATTR_TENSOR: return finish(k, graph_const(m->g, name, a->type, a->data));
+    case ATTR_TENSOR: return finish(k, graph_const(k->m->g, name, a->type, a->data));
     case ATTR_INT:
-    case ATTR_FLOAT: {
-        const bool real = a->kind == ATTR_FLOAT;
-        float f = (float)a->f;
-        return finish(k, graph_const(m->g, name, type_new(m->c, real ? DT_F32 : DT_I64, 0, NULL),
-                                     real ? arena_copy(m->arena, &f, sizeof f)
-                                          : arena_copy(m->arena, &a->i, sizeof a->i)));
-    }
+    case ATTR_FLOAT: return call_says(k, "-> y", "y = $%s", a->name);
     case ATTR_INTS: return finish(k, call_ints(k, name, a->n, a->ints));
     case ATTR_FLOATS: return finish(k, call_floats(k, name, a->n, a->floats));
-    case ATTR_STRING: {
-        bool many = !strcmp(a->name, "value_strings");
-        return finish(k, many ? call_strings(k, name, node_attribute(k->proto, a->name))
-                              : call_string(k, name, a->s));
+    case ATTR_STRING: break;
     }
-    }
-    return false;
+    return finish(k, !strcmp(a->name, "value_strings")
+                         ? call_strings(k, name, node_attribute(k->proto, a->name))
+                         : call_string(k, name, a->s));
 }
 
 /* To and from strings: casts through a type whose text is exact, or that every text can
@@ -216,19 +206,15 @@ resize_integers(Call *k)
 bool
 convert_resize(Call *k)
 {
-    bool upsample = !strcmp(k->proto->op_type, "Upsample") || k->m->opset < 11;
     const Attr *scales = call_attr(k, "scales");
 
-    if (!upsample)
+    if (strcmp(k->proto->op_type, "Upsample") && k->m->opset >= 11)
         return need_input(k, 0) && resize_integers(k);
-    if (scales) {
-        set_input(k, 1, call_floats(k, "scales", scales->n, scales->floats));
-        call_drop(k, "scales");
-    }
-    if (!need_input(k, 1))
+    if (!scales && !need_input(k, 1))
         return false;
-    set_input(k, 2, k->in.at[1]);
+    set_input(k, 2, scales ? call_floats(k, "scales", scales->n, scales->floats) : k->in.at[1]);
     k->in.at[1] = 0;
+    call_drop(k, "scales");
     set_string(k, "coordinate_transformation_mode", "asymmetric");
     set_string(k, "nearest_mode", "before_11");
     return need_input(k, 0) && resize_integers(k);

@@ -39,7 +39,7 @@
 #include "import/onnx.def"
 /* clang-format on */
 
-size_t
+static size_t
 proto_bytes(ProtoKind kind)
 {
     static const size_t bytes[] = {

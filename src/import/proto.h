@@ -87,9 +87,6 @@ struct ProtoMessage {
     const ProtoField *field;
 };
 
-/* Bytes of one element of a field in memory. */
-size_t proto_bytes(ProtoKind kind);
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct {

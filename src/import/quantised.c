@@ -50,29 +50,18 @@ convert_qlinear_matmul(Call *k)
                   "y = requantize_linear(y, a_scale, b_scale, y_scale, y_zero) {axis = -1}");
 }
 
-/* Input i; if the node's channels are its last dimension, they become the second. */
-static ValueId
-channels_second(Call *k, ValueId x)
-{
-    return get_int(k, "channels_last", 0) ? call_moved(k, x, -1, 1) : x;
-}
-
-/* The result with the node's order of dimensions. */
-static bool
-finish_channels(Call *k, ValueId y)
-{
-    return finish(k, get_int(k, "channels_last", 0) ? call_moved(k, y, 1, -1) : y);
-}
-
 static bool
 convert_qlinear_conv(Call *k)
 {
+    const bool last = get_int(k, "channels_last", 0) != 0;
+
     if (!need_inputs(k, 7))
         return false;
-    ValueId sums = conv_sums(k, (Attrs){ k->attr.at, k->attr.n }, channels_second(k, call_in(k, 0)),
-                             call_in(k, 3), call_in(k, 2), call_in(k, 5), call_in(k, 8));
-    return finish_channels(
-        k, requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 6), call_in(k, 7), 1));
+    ValueId x = last ? call_moved(k, call_in(k, 0), -1, 1) : call_in(k, 0);
+    ValueId sums = conv_sums(k, (Attrs){ k->attr.at, k->attr.n }, x, call_in(k, 3), call_in(k, 2),
+                             call_in(k, 5), call_in(k, 8));
+    ValueId y = requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 6), call_in(k, 7), 1);
+    return finish(k, last ? call_moved(k, y, 1, -1) : y);
 }
 
 /* Without a scale of its own the result is float. alpha scales the bias too. */
@@ -95,17 +84,11 @@ convert_qgemm(Call *k)
                      times_text(k, get_float(k, "alpha", 1)));
 }
 
-/* The operator's attributes are the node's. */
-static bool
-convert_qlinear_one(Call *k)
-{
-    if (!call_names(k, "x x_scale x_zero y_scale ? y_zero -> y") ||
-        !call_text(k, "x = dequantize_linear(x, x_scale, x_zero)"))
-        return false;
-    call_name(k, "x", channels_second(k, call_value(k, "x")));
-    return call_text(k, "y = quantize_linear(self(x) {*}, y_scale, y_zero)") &&
-           finish_channels(k, call_value(k, "y"));
-}
+/* An operator of one input; its attributes are the node's. */
+static const char qlinear_one[] = "x = dequantize_linear(x, x_scale, x_zero)\n"
+                                  "$channels_last? $second? x = transpose(x) {perm = $second}\n"
+                                  "y = quantize_linear(self(x) {*}, y_scale, y_zero)\n"
+                                  "$channels_last? $last? y = transpose(y) {perm = $last}";
 
 /* Its `opset` selects the Softmax: before 13 over all axes from `axis` on, 1 by default. */
 static bool
@@ -415,6 +398,7 @@ convert_gather_quantised(Call *k)
                      "y = dequantize_linear(x, scale, zero) {axis = $axis, block_size = $block}");
 }
 
+#define QLINEAR_ONE "x x_scale x_zero y_scale ? y_zero -> y"
 #define QLINEAR_PAIR "a a_scale a_zero b b_scale b_zero y_scale ? y_zero -> y"
 
 const OpRow quantised_rows[] = {
@@ -438,13 +422,13 @@ const OpRow quantised_rows[] = {
               "b = dequantize_linear(b, b_scale, b_zero)\n"
               "y = quantize_linear(where(condition, a, b), y_scale, y_zero)" },
     { "com.microsoft.QLinearConcat", OP_concat, convert_qlinear_concat },
-    { "com.microsoft.QLinearSigmoid", OP_sigmoid, convert_qlinear_one },
-    { "com.microsoft.QLinearLeakyRelu", OP_leaky_relu, convert_qlinear_one },
+    { "com.microsoft.QLinearSigmoid", OP_sigmoid, 0, 0, 0, QLINEAR_ONE, qlinear_one },
+    { "com.microsoft.QLinearLeakyRelu", OP_leaky_relu, 0, 0, 0, QLINEAR_ONE, qlinear_one },
     { "com.microsoft.QLinearSoftmax", OP_softmax, convert_qlinear_softmax },
-    { "com.microsoft.QLinearGlobalAveragePool", OP_global_average_pool, convert_qlinear_one, 0,
-      "-channels_last" },
-    { "com.microsoft.QLinearAveragePool", OP_average_pool, convert_qlinear_one, 0,
-      "-channels_last" },
+    { "com.microsoft.QLinearGlobalAveragePool", OP_global_average_pool, 0, 0, "-channels_last",
+      QLINEAR_ONE, qlinear_one },
+    { "com.microsoft.QLinearAveragePool", OP_average_pool, 0, 0, "-channels_last", QLINEAR_ONE,
+      qlinear_one },
     { "com.microsoft.MatMulIntegerToFloat", OP_NONE,
       .names = "a b a_scale b_scale ? a_zero b_zero bias -> y", .text = SCALED_PRODUCT },
     { "com.microsoft.DynamicQuantizeMatMul", OP_NONE, .names = "x b b_scale ? b_zero bias -> y",

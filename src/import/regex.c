@@ -423,16 +423,13 @@ emit(Regex *x, const RegexNode *t)
     case REPEAT:
         for (int64_t i = 0; i < t->least && !x->failed; i++)
             emit(x, t->a);
-        for (int64_t i = t->least; i < t->most && !x->failed; i++) {
+        /* without a limit the last copy leads back to its beginning */
+        for (int64_t i = t->least; (i < t->most || (t->most < 0 && i == t->least)) && !x->failed;
+             i++) {
             at = instruction(x, 1, here(x) + 1, 0, 0, 0);
             emit(x, t->a);
-            if (!x->failed)
-                x->program.at[5 * at + 2] = here(x);
-        }
-        if (t->most < 0 && !x->failed) {
-            at = instruction(x, 1, here(x) + 1, 0, 0, 0);
-            emit(x, t->a);
-            instruction(x, 1, at, at, 0, 0);
+            if (t->most < 0)
+                instruction(x, 1, at, at, 0, 0);
             if (!x->failed)
                 x->program.at[5 * at + 2] = here(x);
         }

@@ -1,8 +1,70 @@
-/* select: operators that select elements with library routines: TopK, NonMaxSuppression, Unique. A
- * routine fills buffers of the largest possible size and returns the actual one, which becomes a
- * symbol; the result is cut to it. */
+/* select: operators that select elements: by conditions, NonZero and Compress; by library routines,
+ * TopK, NonMaxSuppression and Unique. A routine fills buffers of the largest possible size and
+ * returns the actual one, which becomes a symbol; the result is cut to it. */
 #include "import/compose.h"
 #include "import/converters.h"
+
+/* ---- by conditions ------------------------------------------------------------------------- */
+
+/* The indices at which mask, bool[n], is set: i64[hits], in order. Each is written to the slot that
+ * the count of those before gives; positions that are not set go to an extra slot, which is cut
+ * off. */
+ValueId
+call_positions(Call *k, ValueId mask)
+{
+    return mask ? value_of_text(k, "mask", &mask,
+                                "total = reduce_sum(i64(mask), [0])\n"
+                                "hits = match(total, mask.0)\n"
+                                "count = cum_sum(i64(mask), 0)\n"
+                                "slot = where(mask, count - 1, total)\n"
+                                "empty = constant_of_shape(hits + 1) {value = const i64[] [0]}\n"
+                                "all = scatter_elements(empty, slot, range(0, size(mask), 1))\n"
+                                "slice(all, [0], hits)")
+                : 0;
+}
+
+bool
+convert_nonzero(Call *k)
+{
+    Text rows = { .arena = k->arena };
+
+    if (!call_names(k, "x -> y"))
+        return false;
+    const uint32_t rank = input_type(k, 0)->rank;
+    call_number(k, "words", input_type(k, 0)->dtype == DT_STR);
+    call_text(k, "set = x\n"
+                 "$words? set = !string_equal(x, \"\")\n"
+                 "set = bool(reshape(set, [-1]))");
+    call_name(k, "at", call_positions(k, call_value(k, "set")));
+    if (!call_value(k, "at"))
+        return false;
+    if (!rank) /* no rows; as many columns as set elements */
+        return call_text(k, "y = slice(unsqueeze(at, [0]), [0], [0])");
+    for (uint32_t d = rank; d-- > 0;) {
+        call_number(k, "d", d);
+        call_text(k, "n = shape(x)[$d]\n"
+                     "row_$d = unsqueeze(mod(at, n), [0])\n"
+                     "at = at / n");
+    }
+    for (uint32_t d = 0; d < rank; d++)
+        text_printf(&rows, d ? ", row_%u" : "row_%u", d);
+    return call_text(k, "y = concat(%s) {axis = 0}", text_str(&rows));
+}
+
+/* Slices of x along an axis, or elements of flat x, where the condition is set; the condition may
+ * be shorter. */
+bool
+convert_compress(Call *k)
+{
+    if (!call_names(k, "x condition -> y"))
+        return false;
+    call_name(k, "at", call_positions(k, k->in.at[1]));
+    call_number(k, "flat", !call_attr(k, "axis"));
+    return call_value(k, "at") && call_text(k, "$flat? x = reshape(x, [-1])\n"
+                                               "y = gather(x, at) {axis = $axis:0}");
+}
+
+/* ---- by library routines --------------------------------------------------------------------- */
 
 /* Types that routines do not support are compared as wider ones. */
 static DType

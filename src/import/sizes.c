@@ -130,7 +130,6 @@ size_squeeze(Call *k)
     if (!call_names(k, "x *axes -> y") || (n = axes_length(k)) < 0)
         return false;
     const uint32_t rank = input_type(k, 0)->rank;
-    call_fact(k, "every", below_text(k, rank));
     call_fact(k, "kept", below_text(k, rank - (uint32_t)n));
     return call_text(k, MASK KEPT("") "y = reshape(x, match(sizes, x)) {allowzero = 1}");
 }
@@ -221,7 +220,6 @@ size_reduce(Call *k)
     call_number(k, "open", open);
     call_number(k, "keep", keep);
     call_number(k, "of_none", !get_int(k, "noop_with_empty_axes", 0));
-    call_fact(k, "every", below_text(k, t->rank));
     call_fact(k, "kept", below_text(k, t->rank - (uint32_t)n));
     call_fact(k, "order", ints_text(k, 2 * t->rank, order));
     call_fact(k, "odd", ints_text(k, t->rank, odd));
@@ -258,7 +256,6 @@ size_cum_sum(Call *k)
         return false;
     if (!input_type(k, 0)->rank || length(k, "axis") != 1)
         return call_refuse(k, "a running sum of %s", type_str(k->c, input_type(k, 0)));
-    call_fact(k, "every", below_text(k, input_type(k, 0)->rank));
     call_fact(k, "sized", "$every");
     return call_text(k, "sizes = shape(x)\n" AROUND "parts = reshape(x, around) {allowzero = 1}\n"
                         "y = reshape(self(parts, 1) {*}, sizes) {allowzero = 1}");
@@ -274,7 +271,6 @@ size_dft(Call *k)
     if (all < 2 || length(k, "axis") != 1)
         return call_refuse(k, "DFT of %s along an axis from data",
                            type_str(k->c, input_type(k, 0)));
-    call_fact(k, "every", below_text(k, all));
     call_fact(k, "sized", below_text(k, all - 1));
     call_number(k, "last", all - 1);
     return call_text(k, "sizes = gather(shape(x), $sized)\n" AROUND
@@ -344,7 +340,6 @@ size_slice(Call *k)
     call_number(k, "open", open);
     call_number(k, "n", n);
     call_number(k, "rank", rank);
-    call_fact(k, "every", below_text(k, rank));
     call_fact(k, "none", ints_text(k, rank, (int64_t[TN_MAX_RANK]){ 0 }));
     call_text(k, "$open? !steps? steps = expand(1, shape(starts))\n"
                  "!steps? steps = expand(1, [$n])\n"
@@ -411,7 +406,6 @@ size_pad(Call *k)
     call_fact(k, "first", ints_text(k, (uint32_t)n / 2, half));
     call_fact(k, "second", ints_text(k, (uint32_t)n / 2, half + n / 2));
     call_fact(k, "none", ints_text(k, t->rank, (int64_t[TN_MAX_RANK]){ 0 }));
-    call_fact(k, "every", below_text(k, t->rank));
     call_fact(k, "index", pad_text(mode));
     call_text(k, "$open? first = iota(shape(axes))\n"
                  "$open? second = first + shape(axes)\n"
@@ -499,66 +493,6 @@ match_positive_list(Call *k, ValueId v, uint32_t n)
     return v;
 }
 
-/* ---- results of data-dependent length -------------------------------------------------------- */
-
-/* The indices at which mask, bool[n], is set: i64[hits], in order. Each is written to the slot that
- * the count of those before gives; positions that are not set go to an extra slot, which is cut
- * off. */
-ValueId
-call_positions(Call *k, ValueId mask)
-{
-    return mask ? value_of_text(k, "mask", &mask,
-                                "total = reduce_sum(i64(mask), [0])\n"
-                                "hits = match(total, mask.0)\n"
-                                "count = cum_sum(i64(mask), 0)\n"
-                                "slot = where(mask, count - 1, total)\n"
-                                "empty = constant_of_shape(hits + 1) {value = const i64[] [0]}\n"
-                                "all = scatter_elements(empty, slot, range(0, size(mask), 1))\n"
-                                "slice(all, [0], hits)")
-                : 0;
-}
-
-bool
-convert_nonzero(Call *k)
-{
-    Text rows = { .arena = k->arena };
-
-    if (!call_names(k, "x -> y"))
-        return false;
-    const uint32_t rank = input_type(k, 0)->rank;
-    call_number(k, "words", input_type(k, 0)->dtype == DT_STR);
-    call_text(k, "set = x\n"
-                 "$words? set = !string_equal(x, \"\")\n"
-                 "set = bool(reshape(set, [-1]))");
-    call_name(k, "at", call_positions(k, call_value(k, "set")));
-    if (!call_value(k, "at"))
-        return false;
-    if (!rank) /* no rows; as many columns as set elements */
-        return call_text(k, "y = slice(unsqueeze(at, [0]), [0], [0])");
-    for (uint32_t d = rank; d-- > 0;) {
-        call_number(k, "d", d);
-        call_text(k, "n = shape(x)[$d]\n"
-                     "row_$d = unsqueeze(mod(at, n), [0])\n"
-                     "at = at / n");
-    }
-    for (uint32_t d = 0; d < rank; d++)
-        text_printf(&rows, d ? ", row_%u" : "row_%u", d);
-    return call_text(k, "y = concat(%s) {axis = 0}", text_str(&rows));
-}
-
-/* Slices of x along an axis, or elements of flat x, where the condition is set; the condition may
- * be shorter. */
-bool
-convert_compress(Call *k)
-{
-    if (!call_names(k, "x condition -> y"))
-        return false;
-    call_name(k, "at", call_positions(k, k->in.at[1]));
-    call_number(k, "flat", !call_attr(k, "axis"));
-    return call_value(k, "at") && call_text(k, "$flat? x = reshape(x, [-1])\n"
-                                               "y = gather(x, at) {axis = $axis:0}");
-}
-
 /* ---- sizes used directly --------------------------------------------------------------------- */
 
 /* Input i is matched, its entries are at most the largest dimension of `bound`, and the node
@@ -601,7 +535,6 @@ size_resize(Call *k)
     const int64_t n = length(k, "scales");
     if (n >= 0 && n != (axes ? (int64_t)axes->n : (int64_t)t->rank))
         return call_wrong(k, "%lld scales for %s", (long long)n, type_str(k->c, t));
-    call_fact(k, "every", below_text(k, t->rank));
     call_real(k, "ratio", (double)RESIZE_RATIO);
     if (n < 0 || !call_text(k,
                             "sizes = gather(shape(x), %s)\n"

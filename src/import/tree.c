@@ -85,6 +85,19 @@ set_compare(Forest *f, int32_t at, int64_t feature, Mode mode, double t, int32_t
     }
 }
 
+/* Node i compares a feature, or is a set's, and leads to two others. */
+static bool
+add_split(Forest *f, int64_t i, int64_t feature, Mode mode, double t, const int64_t to[2], bool nan)
+{
+    if (feature < 0 || feature > INT32_MAX)
+        return broken(f->k, "its feature is below 0, or too large", i);
+    if (to[0] == i || to[1] == i)
+        return broken(f->k, "it is its own child", i);
+    f->features = feature >= f->features ? feature + 1 : f->features;
+    set_compare(f, (int32_t)i, feature, mode, t, (int32_t)to[0], (int32_t)to[1], nan);
+    return true;
+}
+
 /* Steps from each root to its deepest leaf; reports cycles. */
 static bool
 find_depths(Forest *f)
@@ -251,12 +264,10 @@ read_nodes(Forest *f, Map *at)
         if (!map_get(at, node_key(AT(tree, i), AT(yes, i)), &to[0]) ||
             !map_get(at, node_key(AT(tree, i), AT(no, i)), &to[1]))
             return broken(k, "a child of it is not there", i);
-        if (to[0] == (uint64_t)i || to[1] == (uint64_t)i || AT(feature, i) < 0 ||
-            AT(feature, i) > INT32_MAX)
-            return broken(k, "it is its own child, or its feature is below 0", i);
-        f->features = AT(feature, i) >= f->features ? AT(feature, i) + 1 : f->features;
-        set_compare(f, (int32_t)i, AT(feature, i), mode, ml_number(&values, i), (int32_t)to[0],
-                    (int32_t)to[1], nan.n && AT(nan, i));
+        const int64_t child[] = { (int64_t)to[0], (int64_t)to[1] };
+        if (!add_split(f, i, AT(feature, i), mode, ml_number(&values, i), child,
+                       nan.n && AT(nan, i)))
+            return false;
     }
     return true;
 }
@@ -324,13 +335,12 @@ begin(Call *k, Forest *f, const char *names, const char *what)
 bool
 convert_tree_regressor(Call *k)
 {
-    static const int64_t how[] = { 0, 1, 2, 3 };
     uint32_t which;
     Forest f;
 
     return get_choice(k, "aggregate_function", "SUM AVERAGE MIN MAX", &which) &&
            begin(k, &f, "x -> scores", "target") &&
-           ensemble(&f, get_int(k, "n_targets", 1), how[which]) && call_text(k, WITH_BASE) &&
+           ensemble(&f, get_int(k, "n_targets", 1), which) && call_text(k, WITH_BASE) &&
            ml_transform(k, get_string(k, "post_transform", "NONE"));
 }
 
@@ -424,17 +434,13 @@ convert_tree_ensemble(Call *k)
             if (to[c] < (leaf ? n : 0) || to[c] >= (leaf ? n + target.n : n))
                 return broken(k, "a child of it is not there", i);
         }
-        if (AT(feature, i) < 0 || AT(feature, i) > INT32_MAX || mode < 0 || mode > MEMBER)
-            return broken(k, "its feature is below 0, or its mode is none", i);
-        if (to[0] == i || to[1] == i)
-            return broken(k, "it is its own child", i);
-        f.features = AT(feature, i) >= f.features ? AT(feature, i) + 1 : f.features;
-        bool missing = nan.n && AT(nan, i);
-        if (mode != MEMBER) {
-            set_compare(&f, (int32_t)i, AT(feature, i), (Mode)mode, ml_number(&values, i),
-                        (int32_t)to[0], (int32_t)to[1], missing);
+        if (mode < 0 || mode > MEMBER)
+            return broken(k, "its mode is none", i);
+        const bool missing = nan.n && AT(nan, i);
+        if (!add_split(&f, i, AT(feature, i), (Mode)mode, ml_number(&values, i), to, missing))
+            return false;
+        if (mode != MEMBER)
             continue;
-        }
         /* sets are concatenated, separated by NaN */
         VEC(double) set = { 0 };
         for (; in_set < member.n && !isnan(ml_number(&member, in_set)); in_set++)

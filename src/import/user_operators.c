@@ -50,15 +50,26 @@ own_named(const Model *m, const OnnxNode *n, const char *full)
     return false;
 }
 
+/* Does the node give inputs of these types, by element type and rank, and take that many results? */
 static bool
-fits(Call *k, const Nest *n)
+fits(Call *k, uint32_t nin, const Type *const *in, uint32_t nout)
 {
-    bool same = k->in.n == n->nin && k->nout <= n->nout;
+    bool same = k->in.n == nin && k->nout <= nout;
 
-    for (uint32_t i = 0; same && i < n->nin; i++)
-        same = k->in.at[i] && input_type(k, i)->dtype == n->param[i].type->dtype &&
-               input_type(k, i)->rank == n->param[i].type->rank;
+    for (uint32_t i = 0; same && i < nin; i++)
+        same = k->in.at[i] && input_type(k, i)->dtype == in[i]->dtype &&
+               input_type(k, i)->rank == in[i]->rank;
     return same;
+}
+
+static bool
+fits_nest(Call *k, const Nest *n)
+{
+    const Type **in = NEW_ARRAY(k->arena, const Type *, n->nin + 1);
+
+    for (uint32_t i = 0; i < n->nin; i++)
+        in[i] = n->param[i].type;
+    return fits(k, n->nin, in, n->nout);
 }
 
 /* The nest's types must hold for a dimension: proved, or checked in runs. */
@@ -116,13 +127,7 @@ fits_function(Call *k, const Foreign *f)
     const Type *const *in;
     uint32_t nin, nout;
 
-    if (!foreign_types(k->c, f, &nin, &in, &nout))
-        return false;
-    bool same = k->in.n == nin && k->nout <= nout;
-    for (uint32_t i = 0; same && i < nin; i++)
-        same = k->in.at[i] && input_type(k, i)->dtype == in[i]->dtype &&
-               input_type(k, i)->rank == in[i]->rank;
-    return same;
+    return foreign_types(k->c, f, &nin, &in, &nout) && fits(k, nin, in, nout);
 }
 
 static bool
@@ -145,7 +150,7 @@ own_call(Call *k)
     Text types = { .arena = k->arena };
 
     for (uint32_t i = 0; i < k->m->own.n; i++)
-        if (is_called(k->m->own.at[i]->name, k->proto, full) && fits(k, k->m->own.at[i]))
+        if (is_called(k->m->own.at[i]->name, k->proto, full) && fits_nest(k, k->m->own.at[i]))
             return call_nest(k, k->m->own.at[i]);
     const Library *l = k->c->library;
     for (uint32_t i = 0; l && i < l->foreign.n; i++)

@@ -225,13 +225,8 @@ is_better(Combiner k, DType t, Number v, Number best)
 void
 number_combine(Combiner k, DType t, uint32_t n, Number *acc, const Number *v)
 {
-    static const ScalarOp op[COMB_COUNT] = {
-        [COMB_SUM] = S_ADD, [COMB_PROD] = S_MUL, [COMB_MAX] = S_MAX,
-        [COMB_MIN] = S_MIN, [COMB_ANY] = S_OR,   [COMB_ALL] = S_AND
-    };
-
-    if (op[k])
-        number_op(op[k], t, *acc, *v, *v, acc);
+    if (combiner_op[k])
+        number_op(combiner_op[k], t, *acc, *v, *v, acc);
     else if ((k != COMB_ARGMAX && k != COMB_ARGMIN) || is_better(k, t, *v, *acc))
         memcpy(acc, v, n * sizeof *acc);
 }

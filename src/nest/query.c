@@ -36,6 +36,20 @@ expr_axes(const Expr *e)
     return set;
 }
 
+Tri
+expr_holds(Ctx *c, const Ranges *r, ScalarOp op, const Expr *x, const Expr *y)
+{
+    switch (op) {
+    case S_EQ: return expr_eq(c, r, x, y);
+    case S_NE: return (Tri)-expr_eq(c, r, x, y);
+    case S_LE: return expr_le(c, r, x, y);
+    case S_GE: return expr_le(c, r, y, x);
+    case S_LT: return (Tri)-expr_le(c, r, y, x);
+    case S_GT: return (Tri)-expr_le(c, r, x, y);
+    default: return UNKNOWN;
+    }
+}
+
 const Expr *
 scalar_as_expr(Ctx *c, const Scalar *s, const Scalar **choice)
 {

@@ -27,6 +27,11 @@ const char *const combiner_name[COMB_COUNT] = {
     [COMB_ARGMIN] = "argmin", [COMB_LAST] = "last",
 };
 
+const ScalarOp combiner_op[COMB_COUNT] = {
+    [COMB_SUM] = S_ADD, [COMB_PROD] = S_MUL, [COMB_MAX] = S_MAX,
+    [COMB_MIN] = S_MIN, [COMB_ANY] = S_OR,   [COMB_ALL] = S_AND,
+};
+
 ScalarOp
 scalar_op_named(const char *name, size_t n)
 {

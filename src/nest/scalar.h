@@ -137,6 +137,7 @@ scalar_is_dot(ScalarOp op)
 }
 ScalarOp scalar_op_named(const char *name, size_t n); /* S_NONE if there is none */
 extern const char *const combiner_name[COMB_COUNT];   /* "sum", "max", "argmax", … */
+extern const ScalarOp combiner_op[COMB_COUNT];        /* S_NONE: it selects one of its values */
 /* The identity of a combiner at a type (item 0 of a tuple). */
 const Scalar *combiner_identity(Ctx *c, Combiner k, DType t);
 /* argmax, argmin: does a point's value replace the best so far? A NaN does, as for max and min; an

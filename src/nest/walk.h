@@ -66,6 +66,8 @@ Sym nest_fresh_axis(Ctx *c, const NestEdit *e, Sym wanted);
 Sym nest_fresh_param(Ctx *c, const NestEdit *e, Sym wanted);
 /* The Expr of a whole number; NULL, and *choice set if a select prevents it: not a number. */
 const Expr *scalar_as_expr(Ctx *c, const Scalar *s, const Scalar **choice);
+/* x op y; UNKNOWN also for what is no comparison. */
+Tri expr_holds(Ctx *c, const Ranges *r, ScalarOp op, const Expr *x, const Expr *y);
 /* Is it a choice by a comparison? */
 static inline bool
 scalar_is_compared_choice(const Scalar *s)

@@ -5,6 +5,7 @@
  * no operator. If Exprs lack an operation, or a comparison is undecided, the complete result is
  * unknown.
  */
+#include "nest/walk.h"
 #include "op/call.h"
 
 #include <string.h>
@@ -49,20 +50,6 @@ eval_expr(Eval *e, const Expr *x)
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static const Expr *
-from_tri(Eval *e, Tri t, bool negate)
-{
-    if (t == UNKNOWN)
-        return NULL;
-    return expr_int(e->c, (t == YES) != negate);
-}
-
-static bool
-not_negative(Eval *e, const Expr *x)
-{
-    return expr_le(e->c, NULL, expr_int(e->c, 0), x) == YES;
-}
-
-static const Expr *
 eval_load(Eval *e, const Scalar *s)
 {
     const Type *t = e->nest->param[s->u.load.slot].type;
@@ -87,6 +74,50 @@ is_integer(DType t)
     return dtype_is_int(t) || t == DT_BOOL;
 }
 
+/* Is x at least n? */
+static bool
+at_least(Ctx *c, const Expr *x, int64_t n)
+{
+    return expr_le(c, NULL, expr_int(c, n), x) == YES;
+}
+
+static const Expr *
+truth(Ctx *c, Tri t)
+{
+    return t == UNKNOWN ? NULL : expr_int(c, t == YES);
+}
+
+/* An operation on one integer or two; NULL if Exprs lack it. */
+static const Expr *
+apply(Ctx *c, ScalarOp op, DType t, const Expr *x, const Expr *y)
+{
+    const Expr *zero = expr_int(c, 0), *one = expr_int(c, 1);
+
+    if (t == DT_BOOL && (op == S_AND || op == S_OR))
+        return op == S_AND ? expr_min(c, x, y) : expr_max(c, x, y);
+    switch (op) {
+    case S_NEG: return expr_sub(c, zero, x);
+    case S_ABS: return expr_max(c, x, expr_sub(c, zero, x));
+    case S_NOT: return t == DT_BOOL ? expr_sub(c, one, x) : NULL;
+    case S_SIGN:
+        return at_least(c, x, 1)                             ? one
+               : expr_le(c, NULL, x, expr_int(c, -1)) == YES ? expr_int(c, -1)
+               : expr_is(x, 0)                               ? zero
+                                                             : NULL;
+    case S_ADD: return expr_add(c, x, y);
+    case S_SUB: return expr_sub(c, x, y);
+    case S_MUL: return expr_mul(c, x, y);
+    /* truncates: the same as floor if nothing is negative */
+    case S_DIV: return at_least(c, x, 0) && at_least(c, y, 1) ? expr_div(c, x, y) : NULL;
+    case S_REM: return at_least(c, x, 0) && at_least(c, y, 1) ? expr_mod(c, x, y) : NULL;
+    case S_MOD: return at_least(c, y, 1) ? expr_mod(c, x, y) : NULL;
+    case S_MIN: return expr_min(c, x, y);
+    case S_MAX: return expr_max(c, x, y);
+    case S_XOR: return t == DT_BOOL ? truth(c, expr_holds(c, NULL, S_NE, x, y)) : NULL;
+    default: return truth(c, expr_holds(c, NULL, op, x, y));
+    }
+}
+
 /* A cast keeps integers that fit; dimensions always fit, other numbers must be checked. */
 static const Expr *
 eval_cast(Eval *e, const Scalar *s)
@@ -98,7 +129,7 @@ eval_cast(Eval *e, const Scalar *s)
     if (!v || to == from || from == DT_BOOL)
         return v;
     if (to == DT_BOOL)
-        return from_tri(e, expr_eq(e->c, NULL, v, expr_int(e->c, 0)), true);
+        return apply(e->c, S_NE, from, v, expr_int(e->c, 0));
     if (expr_const(v, &n)) {
         int bits = dtype_info[to].bytes * 8;
         bool fits = bits == 64 || (dtype_info[to].kind == KIND_UINT
@@ -118,7 +149,7 @@ eval_reduce(Eval *e, const Scalar *s)
     uint32_t axis[NEST_MAX_AXES], n = 0, base = e->naxis;
     const Expr *sofar = NULL;
 
-    if (s->narg != 1 || !is_integer((DType)s->dtype) || k == COMB_ARGMAX || k == COMB_ARGMIN)
+    if (s->narg != 1 || !is_integer((DType)s->dtype) || !combiner_op[k])
         return NULL;
     FOR_EACH_AXIS (i, s->u.reduce.axes) {
         if (!expr_const(e->nest->axis[i].extent, &extent[n]) || extent[n] > OP_KNOWN_MAX ||
@@ -141,76 +172,21 @@ eval_reduce(Eval *e, const Scalar *s)
         e->naxis = base;
         if (!v)
             return NULL;
+        sofar = sofar ? apply(e->c, combiner_op[k], (DType)s->dtype, sofar, v) : v;
         if (!sofar)
-            sofar = v;
-        else if (k == COMB_SUM)
-            sofar = expr_add(e->c, sofar, v);
-        else if (k == COMB_PROD)
-            sofar = expr_mul(e->c, sofar, v);
-        else if (k == COMB_MAX || k == COMB_ANY)
-            sofar = expr_max(e->c, sofar, v);
-        else
-            sofar = expr_min(e->c, sofar, v);
+            return NULL;
     }
     return sofar;
 }
 
-/* Operations of one and two integers; NULL if Exprs lack it. */
 static const Expr *
-eval_binary(Eval *e, const Scalar *s)
+eval_op(Eval *e, const Scalar *s)
 {
-    Ctx *c = e->c;
-    const Expr *x = eval(e, s->arg[0]), *y = x ? eval(e, s->arg[1]) : NULL;
-    bool boolean = s->arg[0]->dtype == DT_BOOL;
+    DType t = (DType)s->arg[0]->dtype;
+    const Expr *x = is_integer((DType)s->dtype) && is_integer(t) ? eval(e, s->arg[0]) : NULL,
+               *y = x && s->narg == 2 ? eval(e, s->arg[1]) : NULL;
 
-    if (!x || !y)
-        return NULL;
-    switch ((ScalarOp)s->op) {
-    case S_ADD: return expr_add(c, x, y);
-    case S_SUB: return expr_sub(c, x, y);
-    case S_MUL: return expr_mul(c, x, y);
-    /* truncates: the same as floor if nothing is negative */
-    case S_DIV:
-        return not_negative(e, x) && expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_div(c, x, y)
-                                                                                : NULL;
-    case S_MOD: return expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_mod(c, x, y) : NULL;
-    case S_REM:
-        return not_negative(e, x) && expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_mod(c, x, y)
-                                                                                : NULL;
-    case S_MIN: return expr_min(c, x, y);
-    case S_MAX: return expr_max(c, x, y);
-    case S_AND: return boolean ? expr_min(c, x, y) : NULL;
-    case S_OR: return boolean ? expr_max(c, x, y) : NULL;
-    case S_XOR: return boolean ? from_tri(e, expr_eq(c, NULL, x, y), true) : NULL;
-    case S_EQ: return from_tri(e, expr_eq(c, NULL, x, y), false);
-    case S_NE: return from_tri(e, expr_eq(c, NULL, x, y), true);
-    case S_LE: return from_tri(e, expr_le(c, NULL, x, y), false);
-    case S_GE: return from_tri(e, expr_le(c, NULL, y, x), false);
-    case S_LT: return from_tri(e, expr_le(c, NULL, y, x), true);
-    case S_GT: return from_tri(e, expr_le(c, NULL, x, y), true);
-    default: return NULL;
-    }
-}
-
-static const Expr *
-eval_unary(Eval *e, const Scalar *s)
-{
-    Ctx *c = e->c;
-    const Expr *x = eval(e, s->arg[0]), *zero = expr_int(c, 0);
-
-    if (!x)
-        return NULL;
-    switch ((ScalarOp)s->op) {
-    case S_NEG: return expr_sub(c, zero, x);
-    case S_ABS: return expr_max(c, x, expr_sub(c, zero, x));
-    case S_NOT: return s->dtype == DT_BOOL ? expr_sub(c, expr_int(c, 1), x) : NULL;
-    case S_SIGN:
-        return expr_le(c, NULL, expr_int(c, 1), x) == YES    ? expr_int(c, 1)
-               : expr_le(c, NULL, x, expr_int(c, -1)) == YES ? expr_int(c, -1)
-               : expr_is(x, 0)                               ? zero
-                                                             : NULL;
-    default: return NULL;
-    }
+    return x && (y || s->narg == 1) ? apply(e->c, (ScalarOp)s->op, t, x, y) : NULL;
 }
 
 /* A negative index counts from the end; an index of unknown sign stays unknown. */
@@ -221,7 +197,7 @@ eval_at(Eval *e, const Scalar *s)
 
     if (!i || !n)
         return NULL;
-    if (not_negative(e, i))
+    if (at_least(e->c, i, 0))
         return i;
     return expr_le(e->c, NULL, i, expr_int(e->c, -1)) == YES ? expr_add(e->c, i, n) : NULL;
 }
@@ -251,12 +227,7 @@ eval(Eval *e, const Scalar *s)
             : v && expr_is(v, 0) ? eval(e, s->arg[2])
                                  : NULL;
         break;
-    default:
-        v = !is_integer((DType)s->dtype) || s->narg == 0 || !is_integer((DType)s->arg[0]->dtype)
-                ? NULL
-            : s->narg == 2 ? eval_binary(e, s)
-            : s->narg == 1 ? eval_unary(e, s)
-                           : NULL;
+    default: v = s->narg == 1 || s->narg == 2 ? eval_op(e, s) : NULL; break;
     }
     return v && !v->bad ? v : NULL;
 }

@@ -196,48 +196,67 @@ run_code(CompiledNest *p, const Code *code)
 typedef struct {
     CompiledNest *p;
     const Domain *d;
-    bool (*point)(CompiledNest *, void *);
+    uint32_t levels, stale;
+    bool (*reached)(void *user, uint32_t stale);
     void *user;
-    uint32_t stale;
-} DomainWalk;
+} LevelWalk;
 
-/* One point: the blocks that depend on axes that have moved since they ran, then the body. */
 static inline bool
-walk_point(DomainWalk *w)
+reach(LevelWalk *w)
 {
-    const Domain *d = w->d;
-    arena_poll(w->p->arena);
-    for (uint32_t l = w->stale; l <= d->naxis; l++)
-        if (!run_code(w->p, &d->block[l]))
-            return false;
-    w->stale = d->naxis;
-    return w->point(w->p, w->user);
+    uint32_t stale = w->stale;
+    w->stale = w->levels;
+    return w->reached(w->user, stale);
 }
 
 static bool
-walk_level(DomainWalk *w, uint32_t level)
+walk_level(LevelWalk *w, uint32_t level)
 {
     CompiledNest *p = w->p;
     const Domain *d = w->d;
-    if (level == d->naxis)
-        return walk_point(w);
+    if (level == w->levels)
+        return reach(w);
     if (!run_code(p, &d->bound[level]))
         return false;
     int64_t begin = p->reg.at[d->begin[level]].i, extent = p->reg.at[d->extent[level]].i;
-    bool last = level + 1 == d->naxis;
+    bool last = level + 1 == w->levels;
     for (int64_t i = 0; i < extent; i++) {
         p->reg.at[d->axis[level]].i = begin + i;
         if (w->stale > level + 1)
             w->stale = level + 1;
-        if (!(last ? walk_point(w) : walk_level(w, level + 1)))
+        if (!(last ? reach(w) : walk_level(w, level + 1)))
             return false;
     }
     return true;
 }
 
 bool
+run_levels(CompiledNest *p, const Domain *d, uint32_t levels,
+           bool (*reached)(void *user, uint32_t stale), void *user)
+{
+    return walk_level(&(LevelWalk){ p, d, levels, 0, reached, user }, 0);
+}
+
+typedef struct {
+    CompiledNest *p;
+    const Domain *d;
+    bool (*point)(CompiledNest *p, void *user);
+    void *user;
+} Points;
+
+static bool
+run_point(void *user, uint32_t stale)
+{
+    const Points *x = user;
+    arena_poll(x->p->arena);
+    for (uint32_t l = stale; l <= x->d->naxis; l++)
+        if (!run_code(x->p, &x->d->block[l]))
+            return false;
+    return x->point(x->p, x->user);
+}
+
+bool
 run_domain(CompiledNest *p, const Domain *d, bool (*point)(CompiledNest *p, void *user), void *user)
 {
-    DomainWalk w = { p, d, point, user, 0 };
-    return walk_level(&w, 0);
+    return run_levels(p, d, d->naxis, run_point, &(Points){ p, d, point, user });
 }

@@ -411,7 +411,7 @@ compile_at(CompiledNest *p, const Scalar *s)
 static uint32_t
 compile_op(CompiledNest *p, const Scalar *s)
 {
-    uint32_t arg[3];
+    uint32_t arg[3] = { 0 };
     for (uint32_t i = 0; i < s->narg; i++)
         if ((arg[i] = program_scalar(p, s->arg[i])) == NO_REG)
             return NO_REG;

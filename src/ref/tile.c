@@ -326,34 +326,23 @@ run_boxes(Tiled *t)
 }
 
 static bool
-run_level(Tiled *t, uint32_t level, uint32_t *stale)
+run_tiles(void *user, uint32_t stale)
 {
+    Tiled *t = user;
     CompiledNest *p = t->p;
     const Domain *d = t->domain;
-    if (!run_code(p, &d->bound[level]))
+    if (!run_code(p, &d->bound[t->first]))
         return false;
-    if (level == t->first) {
-        for (; *stale <= level; ++*stale)
-            if (!run_code(p, &d->block[*stale]))
-                return false;
-        return level + 1 == d->naxis ? run_boxes(t)
-                                     : run_code(p, &d->bound[level + 1]) && run_boxes(t);
-    }
-    int64_t begin = p->reg.at[d->begin[level]].i, extent = p->reg.at[d->extent[level]].i;
-    for (int64_t i = 0; i < extent; i++) {
-        p->reg.at[d->axis[level]].i = begin + i;
-        if (*stale > level + 1)
-            *stale = level + 1;
-        if (!run_level(t, level + 1, stale))
+    for (uint32_t l = stale; l <= t->first; l++)
+        if (!run_code(p, &d->block[l]))
             return false;
-    }
-    return true;
+    return (t->first + 1 == d->naxis || run_code(p, &d->bound[t->first + 1])) && run_boxes(t);
 }
 
 bool
 run_tiled(CompiledNest *p, const Domain *d, const uint32_t *axes, const Stores *stores)
 {
     Tiled *t = tiled_new(p, d, axes, stores);
-    uint32_t stale = 0;
-    return t ? run_level(t, 0, &stale) : run_domain(p, d, store_point, (void *)stores);
+    return t ? run_levels(p, d, t->first, run_tiles, t)
+             : run_domain(p, d, store_point, (void *)stores);
 }

@@ -350,10 +350,7 @@ combine(Tiled *t, const Instr *in)
 {
     const Reduce *r = in->u.reduce;
     const TileReg *acc = &t->reg[in->dst];
-    static const ScalarOp op_of[COMB_COUNT] = {
-        [COMB_SUM] = S_ADD, [COMB_PROD] = S_MUL, [COMB_MAX] = S_MAX, [COMB_MIN] = S_MIN
-    };
-    ScalarOp op = op_of[r->combiner];
+    ScalarOp op = combiner_op[r->combiner];
     if (in->type == DT_F32 && float_op(op, t->n, acc->f, acc->f, floats(t, r->body[0], 0)))
         return;
     const Number *v = nums(t, r->body[0], 0), *old = nums(t, in->dst, 1);
@@ -366,30 +363,19 @@ combine(Tiled *t, const Instr *in)
     }
 }
 
+typedef struct {
+    Tiled *t;
+    const TileInstr *ti;
+} TileReduce;
+
 static bool
-reduce_level(Tiled *t, const TileInstr *ti, uint32_t level, uint32_t *stale)
+reduce_point(void *user, uint32_t stale)
 {
-    CompiledNest *p = t->p;
-    const Domain *d = &ti->in->u.reduce->domain;
-    if (level == d->naxis) {
-        for (; *stale < d->naxis; ++*stale)
-            if (!run_tile_code(t, &ti->code[*stale]))
-                return false;
-        if (!run_tile_code(t, &ti->code[d->naxis]))
+    const TileReduce *r = user;
+    for (uint32_t l = stale; l <= r->ti->in->u.reduce->domain.naxis; l++)
+        if (!run_tile_code(r->t, &r->ti->code[l]))
             return false;
-        combine(t, ti->in);
-        return true;
-    }
-    if (!run_code(p, &d->bound[level]))
-        return false;
-    int64_t begin = p->reg.at[d->begin[level]].i, extent = p->reg.at[d->extent[level]].i;
-    for (int64_t i = 0; i < extent; i++) {
-        p->reg.at[d->axis[level]].i = begin + i;
-        if (*stale > level + 1)
-            *stale = level + 1;
-        if (!reduce_level(t, ti, level + 1, stale))
-            return false;
-    }
+    combine(r->t, r->ti->in);
     return true;
 }
 
@@ -398,12 +384,12 @@ each_reduce(Tiled *t, const TileInstr *ti)
 {
     const TileReg *acc = &t->reg[ti->in->dst];
     Number identity = ti->in->u.reduce->identity[0];
-    uint32_t stale = 0;
+    const Domain *d = &ti->in->u.reduce->domain;
     if (acc->f32)
         fill(acc->f, t->n, (float)identity.f);
     for (uint32_t i = 0; i < t->n && !acc->f32; i++)
         acc->v[i] = identity;
-    return reduce_level(t, ti, 0, &stale);
+    return run_levels(t->p, d, d->naxis, reduce_point, &(TileReduce){ t, ti });
 }
 
 /* ---- choices --------------------------------------------------------------------------------- */

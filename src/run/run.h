@@ -93,6 +93,9 @@ bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, Run
 /* Run. out[i].data: the caller's memory of out[i].bytes, unless it is made. Sizes become those of
  * this run. */
 bool session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out);
+/* Is there memory for a tensor of `bytes` bytes, aligned for its type? what: "input", "output". */
+bool session_check_data(const Session *s, Diags *d, const char *what, const char *name,
+                        const void *data, DType dtype, int64_t bytes);
 /* Runs requests together, if session_together. in [n][ninput], out [n][noutput]: the manifest's;
  * sym [n]: copies of session_sizes after preparing each. Outputs without memory are made:
  * session_put_made frees it. dims [n]: of all outputs of a request, concatenated. count [nblock]:

@@ -505,9 +505,9 @@ session_prepare(Session *s, Diags *d, const RunInput *given, uint32_t nin, RunOu
 
 /* ---- run -------------------------------------------------------------------------------- */
 
-static bool
-check_data(const Session *s, Diags *d, const char *what, const char *name, const void *data,
-           DType dtype, int64_t bytes)
+bool
+session_check_data(const Session *s, Diags *d, const char *what, const char *name, const void *data,
+                   DType dtype, int64_t bytes)
 {
     if (!data && bytes)
         return diag_error(d, DIAG_USAGE, at_model(s),
@@ -613,14 +613,14 @@ session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
     if (!states_outputs(s->states, d, in, out))
         return false;
     for (int32_t i = 0; i < m->ninput; i++) {
-        if (!check_data(s, d, "input", m->inputs[i].name, in[i].data, s->input_dtype[i],
-                        s->input_bytes[i]))
+        if (!session_check_data(s, d, "input", m->inputs[i].name, in[i].data, s->input_dtype[i],
+                                s->input_bytes[i]))
             return false;
         s->input_data[i] = in[i].data;
     }
     for (int32_t i = 0; i < m->noutput; i++) {
-        if (!out[i].made && !check_data(s, d, "output", m->outputs[i].name, out[i].data,
-                                        out[i].dtype, out[i].bytes))
+        if (!out[i].made && !session_check_data(s, d, "output", m->outputs[i].name, out[i].data,
+                                                out[i].dtype, out[i].bytes))
             return false;
         s->output_data[i] = out[i].data;
     }

@@ -33,7 +33,7 @@ place_of(Env *e, uint32_t part, const Scalar *load, uint32_t axis, int64_t more,
     return expr_uses_kind(place, VAR_COMPUTED) ? NULL : place;
 }
 
-/* What is read along axes of several points here. */
+/* What an iteration reads at most along axes of several points. */
 typedef struct {
     uint32_t n;
     struct {
@@ -43,18 +43,18 @@ typedef struct {
 } Spread;
 
 static Spread
-spread_of(Env *e, uint32_t part, const Scalar *load, const Expr *place)
+spread_of(Env *e, const Prefetch *f, const Scalar *load, const Expr *place)
 {
     Spread s = { 0 };
 
     FOR_EACH_AXIS (x, load->axes) {
-        const Expr *lo, *width;
+        const Expr *width;
         int64_t points;
         uint32_t buffer;
-        points_here(e, e->p->axis[part][x], &lo, &width);
+        points_most(e, e->p->axis[f->part][x], f->at, &width);
         if (!expr_const(width, &points) || points < 2)
             continue;
-        const Expr *there = place_of(e, part, load, x, 1, &buffer);
+        const Expr *there = place_of(e, f->part, load, x, 1, &buffer);
         if (!there || there == place)
             continue;
         s.along[s.n].points = points;
@@ -100,7 +100,7 @@ prefetch_load(Env *e, const Prefetch *f, const Scalar *load, Block *b)
 
     if (!place)
         return;
-    Spread s = spread_of(e, f->part, load, place);
+    Spread s = spread_of(e, f, load, place);
     place = expr_subst(c, place, &f->next, 1);
     if (f->at == f->of || s.n != 1 || !expr_const(trips, NULL) ||
         !expr_is_var(env_value(e, f->at->iter), &trip) ||

@@ -6,20 +6,7 @@
 const Scalar *
 low_combine(Ctx *c, Combiner k, const Scalar *acc, const Scalar *v)
 {
-    switch (k) {
-    case COMB_SUM: return scalar_2(c, S_ADD, acc, v);
-    case COMB_PROD: return scalar_2(c, S_MUL, acc, v);
-    case COMB_MAX: return scalar_2(c, S_MAX, acc, v);
-    case COMB_MIN: return scalar_2(c, S_MIN, acc, v);
-    case COMB_ANY: return scalar_2(c, S_OR, acc, v);
-    case COMB_ALL: return scalar_2(c, S_AND, acc, v);
-    case COMB_ARGMAX:
-    case COMB_ARGMIN:
-    case COMB_LAST:
-    case COMB_NONE:
-    case COMB_COUNT: break;
-    }
-    return v;
+    return combiner_op[k] ? scalar_2(c, combiner_op[k], acc, v) : v;
 }
 
 /* Reductions directly below s, not those inside another reduction's body. */

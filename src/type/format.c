@@ -89,23 +89,6 @@ format_index(Ctx *c, const Format *f, const Expr *const *at, const Expr **to)
     }
 }
 
-const Expr *
-format_offset(Ctx *c, const Format *f, const Type *t, const Expr *const *at)
-{
-    const Expr *offset = expr_int(c, 0);
-
-    if (!f)
-        return type_offset(c, t, at);
-    for (uint32_t p = 0; p < f->npart; p++) {
-        const FormatPart *part = &f->part[p];
-        const Expr *digit = expr_div(c, at[part->dim], expr_int(c, part->div));
-        if (part->mod)
-            digit = expr_mod(c, digit, expr_int(c, part->mod));
-        offset = expr_add(c, expr_mul(c, offset, format_extent(c, f, t, p)), digit);
-    }
-    return offset;
-}
-
 void
 format_print(Text *t, const Format *f)
 {

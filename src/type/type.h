@@ -82,7 +82,6 @@ const Expr *format_count(Ctx *c, const Format *f, const Type *t);
 /* t stored in f, as a plain tensor; and where the element at an index is in it, to [f->npart] */
 const Type *format_type(Ctx *c, const Format *f, const Type *t);
 void format_index(Ctx *c, const Format *f, const Expr *const *at, const Expr **to);
-const Expr *format_offset(Ctx *c, const Format *f, const Type *t, const Expr *const *at);
 void format_print(Text *t, const Format *f); /* [0/14, 1, 0%14] */
 /* Rearrange a static tensor: plain `from` into `to` [format_count elements]. */
 bool format_apply(const Format *f, const Type *t, const void *from, void *to);

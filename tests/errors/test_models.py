@@ -424,6 +424,36 @@ def test_what_a_loop_is_told_is_one_number(save, inputs, body, says):
     fails(MODEL, save(model), "Loop", *says)
 
 
+@pytest.mark.parametrize("op, inputs, attrs, says", [
+    ("MultiHeadAttention", "r r r . . . . . i", dict(num_heads=1), ["input 8 (length)", "export the model without it"]),
+    ("LongformerAttention", "r r r r r r i", dict(num_heads=1), ["\"window\" is 0; 1 or more is needed"]),
+    ("CausalConvWithState", "r r", dict(ndim=2), ["\"ndim\" is 2; only 1 is supported"]),
+    ("CDist", "x x", dict(metric="cosine"), ["\"metric\" is \"cosine\"; these exist: sqeuclidean, euclidean"]),
+    ("RotaryEmbedding", "x i x x", {}, ["input 0 (x) is f32[n, 4]; [_, _, _, ...] is needed"]),
+    ("RestorePadding", "r i", {}, ["input 0 (rows) is f32[n, 4, 4]; [t, n] is needed"]),
+    ("GatedRMSNorm", "x s x", {}, ["dimension 0 of input 1 (scale), f32[s], has to be known"]),
+])
+def test_what_operators_require(save, op, inputs, attrs, says):
+    names = ["" if i == "." else i for i in inputs.split()]
+    made = helper.make_node(op, names, ["y"], name="p", domain="com.microsoft", **attrs)
+    model = make([made], inputs=[value("x", ["n", 4]), value("r", ["n", 4, 4]), value("i", ["n", 4], I), value("s", ["s"])])
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    done = check(save(model))
+    assert done.returncode in (MODEL, UNSUPPORTED), (done.returncode, done.stderr)
+    for part in ["p", *says]:
+        assert part in done.stderr, done.stderr
+
+
+def test_an_attribute_that_a_text_needs(save):
+    fails(MODEL, save(make([node("RandomUniform", "", name="r")])), "needs the attribute \"shape\"", "r")
+
+
+def test_a_text_has_no_strings_of_a_file(save):
+    """What a text reads as a number may be a string in the file, even one that names itself."""
+    for words in ("$sample_size", "1])\\ny = x", "%s"):
+        fails(MODEL, save(make([node("Multinomial", "x", name="m", sample_size=words)])), "\"sample_size\"", "in numbers", "m")
+
+
 def of_integers():
     """(domain, operator, input) of what the schemas of ONNX and of ONNX Runtime take integers of 32 or 64 bits for, and nothing else."""
     wide = {"tensor(int32)", "tensor(int64)"}

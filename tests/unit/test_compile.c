@@ -111,6 +111,44 @@ a_text_model_compiles_runs_and_agrees_with_the_interpreter(void **state)
     tn_model_free(m);
 }
 
+/* As tn_run does: vectors are loaded from what callers give. */
+static void
+requests_that_run_together_have_aligned_memory(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const int64_t dims[] = { 1, 4 };
+    float x[2][5] = { { 1, 2, 3, 4 }, { 1, 2, 3, 4 } }, y[3];
+    TnTensor in[2], out[2];
+    TnRequest r[2];
+    TnModel *m;
+    TnSession *s;
+
+    o.many = 1;
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
+    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    assert_null(tn_model_single(m));
+    for (int i = 0; i < 2; i++) {
+        in[i] = (TnTensor){ sizeof *in, "x", "f32", 2, dims, x[i], 4 * sizeof(float) };
+        out[i] = (TnTensor){ .size = sizeof *out };
+        r[i] = (TnRequest){ sizeof *r, &in[i], &out[i], 1, 1, TN_OK, NULL };
+    }
+    in[0].data = (char *)x[0] + 2;
+    assert_int_equal(tn_run_many(s, r, 2), TN_USAGE);
+    assert_int_equal(r[0].status, TN_USAGE);
+    assert_non_null(strstr(r[0].error, "is not a multiple of 4, the size of f32"));
+    assert_int_equal(r[1].status, TN_OK);
+    assert_memory_equal(out[1].data, ((float[]){ 50, 60 }), 2 * sizeof(float));
+    in[0].data = x[0];
+    out[0].data = (char *)y + 2;
+    out[0].bytes = 2 * sizeof *y;
+    assert_int_equal(tn_run_many(s, r, 2), TN_USAGE);
+    assert_non_null(strstr(r[0].error, "output \"y\": the address"));
+    tn_session_free(s);
+    tn_model_free(m);
+}
+
 /* What one model teaches of `n` must not hold for the next. */
 static void
 contents(char *out, size_t room, const char *path)
@@ -314,6 +352,7 @@ main(void)
         cmocka_unit_test(test_no_context),
         cmocka_unit_test(test_shorter_options),
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+        T(requests_that_run_together_have_aligned_memory),
         T(a_text_model_compiles_runs_and_agrees_with_the_interpreter),
         T(choices_are_found_again_and_are_the_same),
         T(models_of_one_context_do_not_share_symbols),
