@@ -199,6 +199,29 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
     return r;
 }
 
+uint32_t
+row_gather_axis(RowPart *r)
+{
+    Accesses all = nest_accesses(r->low.c, r->low.a, r->low.n);
+
+    for (uint32_t k = r->placed ? 0 : r->nown; k < r->nown - r->nfused; k++) {
+        uint32_t axis = r->own[k];
+        bool unit = false, other = expr_or(r->low.n->axis[axis].extent, 0) < r->lanes;
+        for (uint32_t i = 0; i < all.n && !other; i++) {
+            const Scalar *load = all.at[i].load;
+            AxisSet axes = 0;
+            for (uint32_t d = 0; d < load->u.load.rank; d++)
+                axes |= expr_axes(load->u.load.at[d]);
+            const Expr *stride = axes >> axis & 1 ? low_stride(&r->low, load, axis) : NULL;
+            unit |= stride && expr_is(stride, 1);
+            other |= axes >> axis & 1 && (!stride || !expr_is(stride, 1));
+        }
+        if (unit && !other)
+            return axis;
+    }
+    return NO_SLOT;
+}
+
 bool
 row_is_gathered(Draft *w)
 {

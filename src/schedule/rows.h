@@ -33,6 +33,10 @@ typedef struct {
 RowPart row_of(Draft *w, uint32_t part, uint32_t shared);
 /* The product of the axes' extents. */
 const Expr *row_extent(RowPart *r, const uint32_t *axis, uint32_t n);
+/* Of a part that is `placed`: an axis outside of its index, of at least a vector's lanes, along which
+ * all reads that vary with it are contiguous; NO_SLOT: none. Channels of an image sampled at computed
+ * positions, for example. */
+uint32_t row_gather_axis(RowPart *r);
 /* The part's lanes, halved while half of them cover the extent: a vector is not mostly empty. */
 int64_t row_lanes(const RowPart *r, const Expr *extent);
 /* Is each vector of the part's index, at a multiple of its lanes, made of complete cache lines of the

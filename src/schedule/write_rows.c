@@ -277,6 +277,31 @@ write_as_read(Draft *w, RowPart row)
                     arena_printf(w->a, "order %s\n", names(w, &row, row.own, row.nown)));
 }
 
+/* Gathers with contiguous lanes: an index is looked up once for all of them; stores are strided. */
+static void
+write_gather(Draft *w, RowPart *row)
+{
+    uint32_t axis = row_gather_axis(row), rest[NEST_MAX_AXES], n = 0;
+    const char *a = row->name, *x = axis != NO_SLOT ? axis_name(w, row->part, axis) : NULL;
+    int64_t extent = x ? expr_or(row->low.n->axis[axis].extent, 0) : 0;
+
+    for (uint32_t i = 0; i < row->nown; i++)
+        if (row->own[i] != axis)
+            rest[n++] = row->own[i];
+    for (int64_t vectors = 1; x && row->reduce && n && vectors * row->lanes <= extent &&
+                              vectors <= vectors_in_flight(w->p->m);
+         vectors *= 2) {
+        Text t = { .arena = w->a };
+        write_steps(&t, a, "split %s by %lld -> @.b @.v\nsplit @.v by %lld -> @.u @.l\n", x,
+                    (long long)(vectors * row->lanes), (long long)row->lanes);
+        write_steps(&t, a, "order %s @.b %s @.u @.l\nhold @ at @.b -> @.acc reg\n",
+                    names(w, row, rest, n), names(w, row, row->sum, row->nsum));
+        write_steps(&t, a, "run @.u unroll\nrun @.l vector\nfuse %s -> task\nrun task parallel\n",
+                    names(w, row, rest, 1));
+        write_program(w, &t);
+    }
+}
+
 void
 write_rows(Draft *w)
 {
@@ -286,8 +311,10 @@ write_rows(Draft *w)
     if (n == 1 && (write_scan(w, &row[0]) || write_scatter(w, &row[0])))
         return;
     write_parts(w, row, shared, "");
-    if (n == 1)
+    if (n == 1) {
         write_as_read(w, row[0]);
+        write_gather(w, &row[0]);
+    }
     if (shared > 1)
         write_along_shared(w, shared);
 }
