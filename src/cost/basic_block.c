@@ -96,7 +96,7 @@ value_bytes(DType t)
     return t == DT_F16 || t == DT_BF16 || t == DT_BOOL ? 4 : bytes;
 }
 
-/* Machine vectors that so many lanes fill; scalars count as one. */
+/* Machine vectors that `lanes` lanes fill; a scalar counts as one. */
 static double
 vectors(const BlockCode *k, DType t, uint32_t lanes)
 {

@@ -24,12 +24,11 @@ void
 model_note(const Job *j, const char *format, ...)
 {
     va_list args;
-    Text t = { .arena = j->arena };
 
     va_start(args, format);
-    text_vprintf(&t, format, args);
+    const char *text = arena_vprintf(j->arena, format, args);
     va_end(args);
-    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "%s", text_str(&t));
+    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "%s", text);
 }
 
 const char *

@@ -63,7 +63,7 @@ static int tn_run_alone(TnBatch *b, int32_t number, int32_t sizes, const int32_t
 }
 
 /* Nodes of one block that are ready, and are of one size. They run all at once, or as many at once
- * as make so many caches of rows: what the block computes between its kernels takes memory for
+ * as make TN_CACHES_AT_ONCE caches of rows: what the block computes between its kernels takes memory for
  * those alone, and stays near the core. */
 enum { TN_CACHES_AT_ONCE = 2, TN_LEAST_AT_ONCE = 64 };
 TN_HOT static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t *member, int32_t n)
@@ -203,7 +203,7 @@ static int tn_is_ready(const TnBatch *b, const TnNode *node, int64_t *bytes)
 /* Nodes of blocks that wait for all others run before them where they are ready, if what they read
  * is a good part of the rows in use: it would be kept until the end. member: by block, of which
  * block k has those up to end[k], the first done[k] of them have run. */
-enum { TN_GOOD_PART = 4 };           /* one in so many bytes */
+enum { TN_GOOD_PART = 4 };           /* a quarter of the bytes */
 TN_COLD int tn_run_ready(TnBatch *b, int32_t *member, const int32_t *end, int32_t *done)
 {
     const TnNode *node = (const TnNode *)b->node.at;

@@ -235,7 +235,7 @@ signature(Pricing *p, Arena *a, const NodeId *node, uint32_t n)
     return w;
 }
 
-/* A nest with so many operands takes as long to compose as a group of small nests, which
+/* A nest with this number of operands takes as long to compose as a group of small nests, which
  * MOST_COMPOSED (dp.c) counts. */
 enum { USUAL_OPERANDS = 16 };
 

@@ -316,12 +316,7 @@ run(Call *k, Map *name, const Map *shown, ValueId *last, const char *text)
 static const char *
 formatted(Call *k, const char *text, va_list args)
 {
-    Text t = { .arena = k->arena };
-
-    if (!strchr(text, '%'))
-        return text;
-    text_vprintf(&t, text, args);
-    return text_str(&t);
+    return strchr(text, '%') ? arena_vprintf(k->arena, text, args) : text;
 }
 
 bool

@@ -23,9 +23,8 @@
  * Without an arrow the node stays what it is, with the names' values as its inputs.
  * Inputs before `?` are required, `!name` has to be absent. `w[n, 3*n, _]` must have such
  * dimensions: a name is a size from where it first stands alone, `#n` has to be known, `_` is any,
- * and `...` any number of them. `*list` is integers of rank 0 or 1 as i64[n]. `@list` is no input, but a
- * list that is an attribute, absent if it is empty. False, reported: an
- * input is not so. */
+ * and `...` any number of them. `*list` is integers of rank 0 or 1 as i64[n]. `@list` is no input,
+ * but a list that is an attribute, absent if it is empty. False, reported: an input is not so. */
 bool call_names(Call *k, const char *names);
 /* Runs a text over these names; later texts may read what it assigns. */
 bool call_text(Call *k, const char *text, ...) __attribute__((format(printf, 2, 3)));

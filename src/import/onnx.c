@@ -87,13 +87,12 @@ node_order(Model *m)
 bool
 model_report(const Model *m, DiagClass class, const char *format, ...)
 {
-    Text t = { .arena = m->arena };
     va_list args;
 
     va_start(args, format);
-    text_vprintf(&t, format, args);
+    diag_verror(&m->c->diags, class, (Loc){ .file = m->path }, format, args);
     va_end(args);
-    return diag_error(&m->c->diags, class, (Loc){ .file = m->path }, "%s", text_str(&t));
+    return false;
 }
 
 bool
@@ -136,13 +135,12 @@ tensor_type(const OnnxType *t)
 bool
 call_report(Call *k, DiagClass class, const char *format, ...)
 {
-    Text t = { .arena = k->arena };
     va_list args;
 
     va_start(args, format);
-    text_vprintf(&t, format, args);
+    diag_verror(&k->c->diags, class, k->loc, format, args);
     va_end(args);
-    return diag_error(&k->c->diags, class, k->loc, "%s", text_str(&t));
+    return false;
 }
 
 void

@@ -41,13 +41,12 @@ onnx_type_name(Arena *a, int type)
 static bool __attribute__((format(printf, 3, 4)))
 wrong(const TensorSource *s, DiagClass class, const char *format, ...)
 {
-    Text t = { .arena = s->a };
     va_list args;
 
     va_start(args, format);
-    text_vprintf(&t, format, args);
+    const char *text = arena_vprintf(s->a, format, args);
     va_end(args);
-    return diag_error(&s->c->diags, class, s->loc, "%s: %s", s->what, text_str(&t));
+    return diag_error(&s->c->diags, class, s->loc, "%s: %s", s->what, text);
 }
 
 static bool
