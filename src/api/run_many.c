@@ -68,13 +68,12 @@ place(Many *m, TnRequest *r, void **out, TnBlock **made)
             made[s->ports.out[i]] = NEW(m->a, TnBlock);
             continue;
         }
-        if (x->data && !tn_output_fits(m->s, i, o, x->bytes))
-            return false;
         if (!x->data)
             x->data = aligned(m->a, o->bytes);
-        if (!session_check_data(s->session, &s->ctx->c.diags, "output",
-                                s->manifest->outputs[s->ports.out[i]].name, x->data, o->dtype,
-                                o->bytes))
+        else if (!tn_output_fits(m->s, i, o, x->bytes) ||
+                 !session_check_data(s->session, &s->ctx->c.diags, "output",
+                                     s->manifest->outputs[s->ports.out[i]].name, x->data, o->dtype,
+                                     o->bytes))
             return false;
         out[s->ports.out[i]] = x->data;
         int64_t *dims = copied(m->a, o->dims, (int32_t)o->rank);

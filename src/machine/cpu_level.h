@@ -76,7 +76,7 @@ tn_cpu_bf16(void)
 static inline __attribute__((unused)) int
 tn_cpu_avx_vnni(void)
 {
-    return tn_cpuid(7, 0).a >= 1 && tn_cpuid(7, 1).a >> 4 & 1;
+    return tn_cpu_bf16() && tn_cpuid(7, 1).a >> 4 & 1;
 }
 
 #endif

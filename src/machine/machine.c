@@ -178,7 +178,7 @@
 static const Machine table[] = {
     { .name = "x86-64-v4-avxvnni",
       .flags = BF16_FLAGS,
-      .cpu_check = "tn_cpu_level() >= 4 && tn_cpu_bf16() && tn_cpu_avx_vnni()",
+      .cpu_check = "tn_cpu_level() >= 4 && tn_cpu_avx_vnni()",
       ZEN5,
       .bf16_dot_per_second = 569e9,
       .i16_dot_per_second = 567e9,
@@ -278,7 +278,7 @@ machine_runs_here(const Machine *m)
         return tn_cpu_level() >= atoi(m->name + strlen(family)) &&
                (!strstr(m->name, "-vnni") || tn_cpu_vnni()) &&
                (!strstr(m->name, "-bf16") || tn_cpu_bf16()) &&
-               (!strstr(m->name, "-avxvnni") || (tn_cpu_bf16() && tn_cpu_avx_vnni()));
+               (!strstr(m->name, "-avxvnni") || tn_cpu_avx_vnni());
 #elif defined(__aarch64__)
     if (strcmp(m->name, "armv8-a") == 0)
         return true;
