@@ -74,9 +74,9 @@ bool nest_is_concat(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot);
 const Nest *nest_outline(Ctx *c, const Nest *n, const Scalar *s, uint32_t slot,
                          const uint32_t *axis, uint32_t rank, const char *name, const Nest **made);
 /* The same for a factor of a product, through windows and their padding: in place of input *slot,
- * its largest read, whose dimensions it has, or those that the axes there have. *made is of all inputs
- * of n. NULL, quietly, if the factor depends on more than its own axes, or its operand has other
- * reads. */
+ * its largest read, whose dimensions it has, or those that the axes there have. *made is of all
+ * inputs of n. NULL, quietly, if the factor depends on more than its own axes, or its operand has
+ * other reads. */
 const Nest *nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
                                 const Nest **made);
 /* A reduction axis reversed: floats are added in another order. */

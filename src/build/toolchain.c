@@ -116,8 +116,8 @@ identity(Arena *a, const Toolchain *t, const char *macros)
     return id;
 }
 
-/* Processor, system and sizes: objects of compilers that agree on these may be linked together. Each
- * with what it is where this is compiled: its name if it is not defined. */
+/* Processor, system and sizes: objects of compilers that agree on these may be linked together.
+ * Each with what it is where this is compiled: its name if it is not defined. */
 #define VALUE(macro) #macro
 #define NAMED(macro) { #macro, VALUE(macro) }
 static const struct {

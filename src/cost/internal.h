@@ -7,8 +7,8 @@
 /* Bound what is kept of an access: for more digits of an iteration, or more places of an unrolled
  * one, the mean stride counts. */
 enum { MOST_DIGITS = 3, MOST_PLACES = 8 };
-/* A loop over a list has one NODE_IF around its body, whose tree is the list's: its arm is what runs
- * of the iterations. */
+/* A loop over a list has one NODE_IF around its body, whose tree is the list's: its arm is what
+ * runs of the iterations. */
 typedef enum {
     NODE_ARM,
     NODE_LOOP,

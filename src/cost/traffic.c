@@ -89,8 +89,8 @@ step_between(double step, double distance, double line)
     return more(common_lines(step, fabs(distance), line), 1);
 }
 
-/* Do `count` addresses, a multiple of `step` lines apart and `each` lines long, share too few sets of
- * `ways` ways? An odd number of lines visits every set. */
+/* Do `count` addresses, a multiple of `step` lines apart and `each` lines long, share too few sets
+ * of `ways` ways? An odd number of lines visits every set. */
 static bool
 sets_overflow(const Traffic *t, double step, double count, double each, double ways)
 {

@@ -1,5 +1,5 @@
-/* prelude_batch_record: what the walk of a request calls where memory has to grow, and for nodes and
- * rows that are seldom.
+/* prelude_batch_record: what the walk of a request calls where memory has to grow, and for nodes
+ * and rows that are seldom.
  */
 #ifndef TN_PRELUDE_BATCH_RECORD_H
 #define TN_PRELUDE_BATCH_RECORD_H

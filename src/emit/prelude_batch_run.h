@@ -63,8 +63,8 @@ static int tn_run_alone(TnBatch *b, int32_t number, int32_t sizes, const int32_t
 }
 
 /* Nodes of one block that are ready, and are of one size. They run all at once, or as many at once
- * as make TN_CACHES_AT_ONCE caches of rows: what the block computes between its kernels takes memory for
- * those alone, and stays near the core. */
+ * as make TN_CACHES_AT_ONCE caches of rows: what the block computes between its kernels takes
+ * memory for those alone, and stays near the core. */
 enum { TN_CACHES_AT_ONCE = 2, TN_LEAST_AT_ONCE = 64 };
 TN_HOT static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t *member, int32_t n)
 {

@@ -84,8 +84,8 @@ static void tn_call(const TnHost *h, TnKernelFn *fn, const TnArgs *args, int64_t
 #define TN_N(k) (-1 - (k))
 static int64_t tn_number(int64_t x, const int64_t *n) { return x < 0 ? n[-1 - x] : x; }
 
-/* Where a tensor is stored: number x of the inputs or outputs; byte x of the weights or the arena; block
- * x of the graph; table x; TN_BEHIND + k: byte x of output k. */
+/* Where a tensor is stored: number x of the inputs or outputs; byte x of the weights or the arena;
+ * block x of the graph; table x; TN_BEHIND + k: byte x of output k. */
 enum { TN_INPUT, TN_OUTPUT, TN_WEIGHTS, TN_ARENA, TN_BLOCK, TN_TABLE, TN_BEHIND };
 static void *tn_place(const TnFrame *f, const int64_t *n, int64_t where, int64_t x)
 {

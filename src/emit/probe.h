@@ -405,8 +405,8 @@ TN_READ_PROBE(read_2, TN_TWO_OF(0, 1) TN_TWO_OF(2, 3) TN_TWO_OF(4, 5) TN_TWO_OF(
 TN_READ_PROBE(read_4, TN_FOUR_OF(0, 1, 2, 3) TN_FOUR_OF(4, 5, 6, 7) TN_FOUR_OF(8, 9, 10, 11)
                           TN_FOUR_OF(0, 1, 2, 3))
 
-/* Four concurrent streams, a quarter of the buffer each, but for the last three pages of each: beginnings are no
- * power of two apart. */
+/* Four concurrent streams, a quarter of the buffer each, but for the last three pages of each:
+ * beginnings are no power of two apart. */
 TN_PROBE(side)
 {
     TN_PROBE_BEGIN(tn_probe_f32);
@@ -455,7 +455,8 @@ TN_PROBE(piece)
                 }
 }
 
-/* What is written is not 0: by non-temporal stores a Zen 5 core writes 99 GB/s of zeros, 44 of ones. */
+/* What is written is not 0: by non-temporal stores a Zen 5 core writes 99 GB/s of zeros, 44 of
+ * ones. */
 #define TN_PROBE_WRITTEN ((tn_probe_f32){ 0 } + 1)
 TN_PROBE(write)
 {

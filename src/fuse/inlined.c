@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-/* What a node becomes: of each of its parameters, which of the stage's and then the node's it is. */
+/* What a node becomes: of each of its parameters, which of the stage's and then the node's it
+ * is. */
 typedef struct {
     const uint64_t *key;
     uint32_t nkey, nparam;

@@ -114,8 +114,8 @@ bound_of(PackingSearch *k, const uint32_t *item, uint32_t n)
     return sum;
 }
 
-/* Chooses among the items [n] of a cluster, by falling gain. Returns an upper bound: the gain of the
- * choice, unless the limit was met. */
+/* Chooses among the items [n] of a cluster, by falling gain. Returns an upper bound: the gain of
+ * the choice, unless the limit was met. */
 static int64_t
 solve_cluster(PackingSearch *k, const uint32_t *item, uint32_t n)
 {

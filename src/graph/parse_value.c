@@ -165,8 +165,8 @@ read_operator(GraphParser *r, Sym name, uint32_t nout, const char *const *names,
     return graph_infer_op(r->g, call, nout, names, out);
 }
 
-/* match(sizes), match(sizes, x.0), match(sizes, x): contents as symbols, each at most dimension 0 of
- * x, or the largest one. */
+/* match(sizes), match(sizes, x.0), match(sizes, x): contents as symbols, each at most dimension 0
+ * of x, or the largest one. */
 static bool
 read_match(GraphParser *r, ValueOperand *o)
 {

@@ -26,8 +26,8 @@ typedef struct {
     bool kept;                   /* the past is a state of the session (set by cached_attend) */
 } Cached;
 
-/* Names as for call_names, where `shared` and `size` are known sizes; fills these, and splits q into
- * q, k and v if it has all of them. */
+/* Names as for call_names, where `shared` and `size` are known sizes; fills these, and splits q
+ * into q, k and v if it has all of them. */
 bool cached_rows(Cached *a, const char *names);
 bool cached_attend(Cached *a);
 

@@ -50,7 +50,8 @@ own_named(const Model *m, const OnnxNode *n, const char *full)
     return false;
 }
 
-/* Does the node give inputs of these types, by element type and rank, and take that many results? */
+/* Does the node give inputs of these types, by element type and rank, and take that many
+ * results? */
 static bool
 fits(Call *k, uint32_t nin, const Type *const *in, uint32_t nout)
 {

@@ -337,8 +337,8 @@ are_constant(const Normal *m, uint32_t n, const ValueId *v)
     return true;
 }
 
-/* The result of `made`: computed now if its inputs are constant, otherwise at run time. 0: a constant
- * too large. */
+/* The result of `made`: computed now if its inputs are constant, otherwise at run time. 0: a
+ * constant too large. */
 static ValueId
 value_of(Normal *m, const Nest *made, const ValueId *in, const char *name)
 {

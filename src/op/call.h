@@ -58,7 +58,8 @@ bool op_need_floats(Ctx *c, const OpCall *call, uint32_t i);
 bool op_same_dtype(Ctx *c, const OpCall *call, uint32_t a, uint32_t b);
 bool op_rank_at_least(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank);
 bool op_rank_is(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank);
-/* An attribute of n integers, each from `least` up to INT32_MAX; all `otherwise` if it is absent. */
+/* An attribute of n integers, each from `least` up to INT32_MAX; all `otherwise` if it is
+ * absent. */
 bool op_ints(Ctx *c, const OpCall *call, const char *attr, uint32_t n, int64_t least,
              int64_t otherwise, int64_t *out);
 /* Is input i, if it is there, a vector of n elements? `what` names both numbers. */

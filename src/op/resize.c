@@ -282,8 +282,8 @@ interpolate(const Linear *l, uint32_t d, const Expr **at)
 
 /* ---- by weights, axis by axis ---------------------------------------------------------------- */
 
-/* The coordinate that a point of axis d reads, in f64, as a text over the names of name_axis; `place`
- * is that of the axis in the roi, which has beginnings, then ends. */
+/* The coordinate that a point of axis d reads, in f64, as a text over the names of name_axis;
+ * `place` is that of the axis in the roi, which has beginnings, then ends. */
 static const char *
 coordinate_text(Build *b, uint32_t d, uint32_t place, bool crop)
 {

@@ -180,8 +180,8 @@ index_op(InstrKind kind, int64_t x, int64_t y)
 
 bool run_instr(CompiledNest *p, const Instr *in);
 bool run_code(CompiledNest *p, const Code *code);
-/* At each point of the first levels; the blocks from `stale` on depend on axes that have moved since
- * they ran. */
+/* At each point of the first levels; the blocks from `stale` on depend on axes that have moved
+ * since they ran. */
 bool run_levels(CompiledNest *p, const Domain *d, uint32_t levels,
                 bool (*reached)(void *user, uint32_t stale), void *user);
 bool run_domain(CompiledNest *p, const Domain *d, bool (*point)(CompiledNest *p, void *user),

@@ -138,7 +138,8 @@ void lower_rescale(Env *e, const LoopNode *leaf, Block *b, const Scalar *held);
 
 /* Those of the iterations of n, at the beginning of its body. */
 void prefetches_place(Env *e, const LoopNode *n, Block *b);
-/* Which iteration of n is next; loop: what n is lowered to, or NULL: its one iteration is no loop. */
+/* Which iteration of n is next; loop: what n is lowered to, or NULL: its one iteration is no
+ * loop. */
 void prefetches_follow(Env *e, const LoopNode *n, Tree *loop);
 
 /* ---- blocks that nothing sees (lower_omit.c) ------------------------------------------------- */

@@ -63,8 +63,8 @@ spread_of(Env *e, const Prefetch *f, const Scalar *load, const Expr *place)
     return s;
 }
 
-/* prefetches of a load in one iteration; bounds code: a mask of floats has a line for each of 64 keys
- * or rows */
+/* prefetches of a load in one iteration; bounds code: a mask of floats has a line for each of 64
+ * keys or rows */
 enum { MOST_LINES = 64 };
 
 /* All lines of the spread, from its axis i on. */

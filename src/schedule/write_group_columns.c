@@ -159,8 +159,8 @@ group_write_line(const Group *g, const GroupMember *m, Text *t, const char *row)
     return true;
 }
 
-/* A tile of that many rows. in_lanes: contractions whose sums can be lanes have them so; there is no
- * program without one. */
+/* A tile of that many rows. in_lanes: contractions whose sums can be lanes have them so; there is
+ * no program without one. */
 static void
 write_tile(const Group *g, int64_t rows, bool in_lanes)
 {

@@ -1,11 +1,12 @@
 /* write_skip: the programs found so far, with reductions that run over the points that their rows
  * need (the step `skip`).
  *
- * A copy of a program shortens each reduction that has a support, inside the parallel loop. Of equal prices the first is taken: copies come
- * first where the extent of a reduction is open, since they may leave out more at another size,
- * else last. Hulls are multiples of a step, the least common multiple of what the program splits
- * these loops by, so that no block is torn; a second copy also counts how parts that are computed
- * inside, which make what the reductions read, split their loops over the same dimension.
+ * A copy of a program shortens each reduction that has a support, inside the parallel loop. Of
+ * equal prices the first is taken: copies come first where the extent of a reduction is open, since
+ * they may leave out more at another size, else last. Hulls are multiples of a step, the least
+ * common multiple of what the program splits these loops by, so that no block is torn; a second
+ * copy also counts how parts that are computed inside, which make what the reductions read, split
+ * their loops over the same dimension.
  */
 #include "cost/cost.h"
 #include "nest/walk.h"

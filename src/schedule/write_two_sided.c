@@ -5,9 +5,9 @@
  *     v[a, e, n, y, z, c] = sum p: b[e, p] * t[n, y, a, m*z + p, c]
  *
  * A task is a row of squares: for some channels at a time the first sums are computed, for all of
- * their rows (a), and are in a cache when the second ones read them. Sums, summands and rows of both are
- * unrolled; lanes are channels. If a window reads the second sums, within squares, each square is
- * computed at its reader:
+ * their rows (a), and are in a cache when the second ones read them. Sums, summands and rows of
+ * both are unrolled; lanes are channels. If a window reads the second sums, within squares, each
+ * square is computed at its reader:
  *
  *     l[n, y, u, z, v, c] = max r, s: o[n, y, 2*u + r, z, 2*v + s, c]
  */

@@ -619,7 +619,8 @@ long_windows_stay_short_code(void **state)
     }
 }
 
-/* As many programs, at the same prices, whatever axes are called: also as loops that writers make. */
+/* As many programs, at the same prices, whatever axes are called: also as loops that writers
+ * make. */
 static void
 axes_may_have_names_of_loops(void **state)
 {
