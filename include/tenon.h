@@ -201,7 +201,8 @@ TN_API TnStatus tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *
 typedef struct TnRequest {
     size_t size;
     const TnTensor *in;
-    /* as for tn_run; the session's memory is valid until its next tn_run_many */
+    /* as for tn_run; the session's memory is valid until its next tn_run_many, which may take it as
+     * inputs */
     TnTensor *out;
     int32_t nin, nout;
     TnStatus status; /* set: TN_OK, or why this request has no result */

@@ -46,8 +46,9 @@ struct TnSession {
     int32_t threads;   /* of our pool; 0: the caller's */
     Profile *profile;  /* NULL: none was begun */
     TnWork *work;      /* [nkernel], as last asked for */
-    /* memory of the last requests' outputs and messages; NULL: none */
-    Arena *many;
+    /* memory of the last requests' outputs and messages, NULL: none; and while requests run, those
+     * of the requests before, which may be inputs */
+    Arena *many, *before;
     TnBlockCount *count;         /* [nblock] */
     Arena *policy_memory;        /* of the policy; NULL: none was set */
     const TnBatchPolicy *policy; /* NULL: as the artefact says */
@@ -57,13 +58,18 @@ struct TnSession {
 
 /* The policy of the next run, which *p is room for; NULL: as the artefact says. (run_policy.c) */
 const TnBatchPolicy *tn_policy_of(TnSession *s, TnBatchPolicy *p);
-/* Inputs taken and checked, outputs sized; s->in and s->out are these. (run_session.c) */
 int32_t tn_model_blocks_of(const TnManifest *m);
+/* Inputs taken and checked, outputs sized; s->in and s->out are these. (run_session.c) */
 bool tn_ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out, int32_t nout);
 /* A run, as tn_run has it. */
 bool tn_run_one(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 /* of the run, or what was made ready, last */
 void tn_tell_output(TnSession *s, int32_t i, TnTensor *x);
+/* The caller's memory for the i-th output, or NULL: a caller may hand back what is the session's,
+ * unknowingly, by passing the struct of the last run. */
+void *tn_given(const TnSession *s, int32_t i, const TnTensor *x);
+/* Is no output in s->out in memory of another or of an input? Reports if one is. */
+bool tn_apart(TnSession *s);
 /* Is o, the i-th output, at most as many bytes as the caller's memory has? Reports if not. */
 bool tn_output_fits(TnSession *s, int32_t i, const RunOutput *o, int64_t bytes);
 

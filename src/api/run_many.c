@@ -59,15 +59,16 @@ aligned(Arena *a, int64_t bytes)
 static bool
 place(Many *m, TnRequest *r, void **out, TnBlock **made)
 {
-    const TnSession *s = m->s;
+    TnSession *s = m->s;
 
     for (int32_t i = 0; i < r->nout; i++) {
         TnTensor *x = tn_tensor_at(r->out, i);
-        const RunOutput *o = &s->out[i];
+        RunOutput *o = &s->out[i];
         if (o->made) {
             made[s->ports.out[i]] = NEW(m->a, TnBlock);
             continue;
         }
+        x->data = tn_given(s, i, x);
         if (!x->data)
             x->data = aligned(m->a, o->bytes);
         else if (!tn_output_fits(m->s, i, o, x->bytes) ||
@@ -75,27 +76,23 @@ place(Many *m, TnRequest *r, void **out, TnBlock **made)
                                      s->manifest->outputs[s->ports.out[i]].name, x->data, o->dtype,
                                      o->bytes))
             return false;
-        out[s->ports.out[i]] = x->data;
+        out[s->ports.out[i]] = o->data = x->data;
         int64_t *dims = copied(m->a, o->dims, (int32_t)o->rank);
         tn_tell_output(m->s, i, x);
         x->dims = dims;
     }
-    return true;
+    return tn_apart(s);
 }
 
 static bool
 alone(Many *m, TnRequest *r)
 {
-    bool *given = NEW_ARRAY(m->a, bool, r->nout + 1);
-
-    for (int32_t i = 0; i < r->nout; i++)
-        given[i] = tn_tensor_at(r->out, i)->data != NULL;
     if (!tn_run_one(m->s, r->in, r->nin, r->out, r->nout))
         return false;
     for (int32_t i = 0; i < r->nout; i++) { /* the next run takes what is the session's */
         TnTensor *x = tn_tensor_at(r->out, i);
         x->dims = copied(m->a, x->dims, x->rank);
-        if (!given[i] && x->bytes)
+        if (!tn_given(m->s, i, x) && x->bytes)
             x->data = arena_copy(m->a, x->data, (size_t)x->bytes);
     }
     return true;
@@ -141,9 +138,10 @@ give_one(Many *m, const TnRequest *r, int32_t i, TnBlock *made, const int64_t *d
 
     memcpy(o.dims, dims, o.rank * sizeof *dims);
     tensor_bytes(o.dtype, o.rank, dims, &o.bytes);
-    bool fits = !x->data || tn_output_fits(m->s, i, &o, x->bytes);
+    void *to = tn_given(m->s, i, x);
+    bool fits = !to || tn_output_fits(m->s, i, &o, x->bytes);
     if (fits) {
-        void *to = x->data ? x->data : aligned(m->a, o.bytes);
+        to = to ? to : aligned(m->a, o.bytes);
         if (o.bytes)
             memcpy(to, made->at, (size_t)o.bytes);
         tn_tell_output(m->s, i, x);
@@ -255,13 +253,15 @@ TnStatus
 tn_run_many(TnSession *s, TnRequest *request, int32_t n)
 {
     TN_ENTER(s ? s->ctx : NULL);
-    if (s->many)
-        arena_free(s->many);
+    arena_free(s->before); /* of a call that ran out of memory */
+    s->before = s->many;
     s->many = arena_child(s->arena);
     if (!s->count)
         s->count = NEW_ARRAY(s->arena, TnBlockCount, tn_model_blocks_of(s->manifest) + 1);
     Many m = { .s = s, .request = request, .n = n, .a = s->many };
     bool ok = run_many(&m);
+    arena_free(s->before);
+    s->before = NULL;
     return !ok ? tn_leave(s->ctx, false) : m.first ? m.first : tn_leave(s->ctx, true);
 }
 

@@ -480,8 +480,18 @@ own_memory(TnSession *s, int32_t i, int turn, int64_t bytes)
     return true;
 }
 
-/* Memory for output i: the caller's, or the session's own, which a caller may hand back unknowingly
- * by passing the struct of the last run. */
+void *
+tn_given(const TnSession *s, int32_t i, const TnTensor *x)
+{
+    const Owned *own = s->owned[i];
+    const void *at = x->data;
+    bool ours = at == own[0].at || at == own[1].at || at == own[0].made || at == own[1].made ||
+                (s->before && arena_holds(s->before, at));
+
+    return ours ? NULL : x->data;
+}
+
+/* Memory for output i: the caller's, or the session's own. */
 static bool
 place_output(TnSession *s, int32_t i, const TnTensor *x)
 {
@@ -493,10 +503,8 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
         return false;
     if (o->made) /* memory comes with the size */
         return true;
-    if (x->data && x->data != own[0].at && x->data != own[1].at) {
-        o->data = x->data;
+    if ((o->data = tn_given(s, i, x)))
         return tn_output_fits(s, i, o, x->bytes);
-    }
     int turn = s->turn[i];
     if (input_in(s, own[turn].at, own[turn].bytes) >= 0)
         turn = !turn;
@@ -515,8 +523,8 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
 }
 
 /* Kernels write outputs while others are still to read inputs. */
-static bool
-check_apart(TnSession *s)
+bool
+tn_apart(TnSession *s)
 {
     for (int32_t i = 0; i < s->ports.nout; i++) {
         const RunOutput *o = &s->out[i];
@@ -648,13 +656,13 @@ tn_session_state_reserve(TnSession *s, int64_t length, const TnTensor *in, int32
 /* ---- */
 
 /* An output whose size only the run told: in the session's memory, or copied to the caller's if
- * there is any. A caller who hands back the struct of the last run gives no memory. */
+ * there is any. */
 static bool
 give_made(TnSession *s, int32_t i, const TnTensor *x)
 {
     RunOutput *o = &s->out[i];
     Owned *own = s->owned[i];
-    void *given = x->data && x->data != own[0].made && x->data != own[1].made ? x->data : NULL;
+    void *given = tn_given(s, i, x);
 
     own[1].made = own[0].made;
     own[0].made = o->data;
@@ -681,7 +689,7 @@ tn_run_one(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t
     for (int32_t i = 0; i < nout; i++)
         if (!place_output(s, i, tn_tensor_at(out, i)))
             return false;
-    if (!check_apart(s))
+    if (!tn_apart(s))
         return false;
     if (!session_run(s->session, &s->ctx->c.diags, s->in, s->out))
         return false;

@@ -30,6 +30,7 @@ enum { ALIGN = 16, FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20 };
 
 typedef struct ArenaBlock {
     _Alignas(ALIGN) struct ArenaBlock *next;
+    size_t bytes;
 } ArenaBlock; /* the memory follows */
 typedef struct Closer {
     struct Closer *next;
@@ -144,8 +145,18 @@ block_new(Arena *a, size_t bytes, bool zeroed)
     if (!b)
         return NULL;
     b->next = a->blocks;
+    b->bytes = bytes;
     a->blocks = b;
     return b + 1;
+}
+
+bool
+arena_holds(const Arena *a, const void *p)
+{
+    for (const ArenaBlock *b = a->blocks; b; b = b->next)
+        if ((uintptr_t)p - (uintptr_t)(b + 1) < b->bytes)
+            return true;
+    return false;
 }
 
 /* ---- watching ---------------------------------------------------------------------------- */

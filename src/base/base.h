@@ -42,6 +42,8 @@ Arena *arena_new(const Allocator *allocator, Oom *oom);
  * scratch, which does not leak if memory runs out. */
 Arena *arena_child(Arena *parent);
 void arena_free(Arena *a); /* runs closers newest first, then frees */
+/* Does `p` lie in memory of this arena, its children apart? */
+bool arena_holds(const Arena *a, const void *p);
 void *arena_alloc(Arena *a, size_t bytes);
 void *arena_copy(Arena *a, const void *from, size_t bytes);
 char *arena_str(Arena *a, const char *s);

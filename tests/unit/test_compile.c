@@ -145,8 +145,46 @@ requests_that_run_together_have_aligned_memory(void **state)
     out[0].bytes = 2 * sizeof *y;
     assert_int_equal(tn_run_many(s, r, 2), TN_USAGE);
     assert_non_null(strstr(r[0].error, "output \"y\": the address"));
+    /* the address that the run before gave r[1], which is no longer valid, counts as none */
+    assert_memory_equal(out[1].data, ((float[]){ 50, 60 }), 2 * sizeof(float));
+    out[0].data = x[0];
+    out[0].bytes = sizeof x[0];
+    assert_int_equal(tn_run_many(s, r, 2), TN_USAGE);
+    assert_non_null(strstr(r[0].error, "input \"x\" and output \"y\" overlap in memory"));
     tn_session_free(s);
     tn_model_free(m);
+}
+
+/* Addresses that the run before gave count as none, with blocks and without. */
+static void
+requests_may_be_given_again(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const int64_t dims[] = { 1, 4 };
+    float x[4] = { 1, 2, 3, 4 };
+
+    for (o.many = 0; o.many < 2; o.many++) {
+        TnTensor in = { sizeof in, "x", "f32", 2, dims, x, sizeof x };
+        TnTensor out[2] = { { .size = sizeof *out }, { .size = sizeof *out } };
+        TnRequest r[2] = { { sizeof *r, &in, &out[0], 1, 1, TN_OK, NULL },
+                           { sizeof *r, &in, &out[1], 1, 1, TN_OK, NULL } };
+        TnModel *m;
+        TnSession *s;
+
+        assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+        assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
+        assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(tn_run_many(s, r, 2), TN_OK);
+            assert_memory_equal(out[0].data, ((float[]){ 50, 60 }), 2 * sizeof(float));
+            assert_memory_equal(out[1].data, ((float[]){ 50, 60 }), 2 * sizeof(float));
+        }
+        r[0].out = NULL;
+        assert_int_equal(tn_run_many(s, r, 2), TN_USAGE);
+        tn_session_free(s);
+        tn_model_free(m);
+    }
 }
 
 /* What one model teaches of `n` must not hold for the next. */
@@ -353,6 +391,7 @@ main(void)
         cmocka_unit_test(test_shorter_options),
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         T(requests_that_run_together_have_aligned_memory),
+        T(requests_may_be_given_again),
         T(a_text_model_compiles_runs_and_agrees_with_the_interpreter),
         T(choices_are_found_again_and_are_the_same),
         T(models_of_one_context_do_not_share_symbols),
