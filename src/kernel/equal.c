@@ -4,7 +4,7 @@
  * schedule of one is the schedule of the others. Expressions, scalars, types and names are
  * interned, so nests compare as arrays of pointers.
  */
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * A tree is built front to back: each builder appends to a block and returns the block inside.
  * Blocks remember their arena, so a tree lives as long as its kernel.
  */
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 
 #include <assert.h>
 

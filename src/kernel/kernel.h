@@ -240,11 +240,6 @@ const Expr *kernel_pick(Ctx *c, const Kernel *k, const Expr *const *of);
 void guard_print(Text *t, const SizeGuard *g);
 bool guard_parse(Parse *p, Arena *a, SizeGuard *g);
 bool guard_same(const SizeGuard *a, const SizeGuard *b);
-/* The tree that runs at given sizes: the first variant whose guard holds, or k. size: false if a
- * symbol has none. */
-const Kernel *kernel_for_sizes(const Kernel *k,
-                               bool (*size)(const void *user, Sym symbol, int64_t *value),
-                               const void *user);
 
 /* ---- building trees: each appends to a block and returns the new node's body ----------------- */
 
@@ -276,6 +271,6 @@ Kernel *kernel_parse(Parse *p, Arena *a);
 /* Every variable bound, every buffer declared before use, indices of the right rank, types and
  * lanes agree, register indices constant after unrolling, no allocation inside a serial loop of
  * scratch. */
-bool kernel_verify(Ctx *c, const Kernel *k);
+bool kernel_check(Ctx *c, const Kernel *k, DiagClass class, Loc loc);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Loops, lets and buffers are numbered in the order of the text, which has only their names.
  */
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 #include "text/parser.h"
 
 #include <ctype.h>

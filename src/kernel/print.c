@@ -28,7 +28,7 @@
  * nest, which names the buffers of its parameters. Names inside a tree are scoped by its blocks:
  * two adjacent loops may share one.
  */
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 #include "text/printer.h"
 
 #include <inttypes.h>

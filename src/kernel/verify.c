@@ -21,7 +21,8 @@
  *  14  a list is scratch, i32[end + 2]; a loop over it is serial, from 0 by 1 to the same end,
  *      behind what fills it
  */
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
+#include "nest/walk.h"
 
 typedef enum { VAR_UNBOUND, VAR_VARYING, VAR_CONSTANT } VarState;
 
@@ -460,10 +461,4 @@ kernel_check(Ctx *c, const Kernel *k, DiagClass class, Loc loc)
     bool ok = check_kernel(&check);
     arena_free(scratch);
     return ok;
-}
-
-bool
-kernel_verify(Ctx *c, const Kernel *k)
-{
-    return kernel_check(c, k, DIAG_INTERNAL, (Loc){ .node = k->origin });
 }
