@@ -260,8 +260,6 @@ LoopNode *node_only_leaf(const LoopNode *n);
 LoopNode *points_loop(Points *p, Sym name);
 IterId points_iter(Points *p, Sym name); /* the iterator of this name; 0, refused */
 IterId iter_new(Points *p, Sym name, AxisKind kind);
-/* Moves the buffers of one loop's body to another's. */
-void points_live_at(Points *p, const LoopNode *was, LoopNode *is);
 bool name_is_free(Points *p, Sym name, Sym prefix); /* or refused */
 /* The leaf that adds to (or is) part `part`, and its number by the name of its result; NO_SLOT,
  * refused. */
