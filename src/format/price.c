@@ -220,13 +220,10 @@ static Sym
 table_key(const Formats *f, NodeId n)
 {
     Text t = { .arena = arena_child(f->arena) };
-    Kernel plain = *f->g->node.at[n].kernel;
-    uint32_t nargument = plain.nin + plain.nout;
+    const Kernel *k = f->g->node.at[n].kernel;
 
-    plain.name = sym(f->ctx, "k");
-    plain.origin = NULL;
-    kernel_print(f->ctx, &t, &plain, 0);
-    for (uint32_t b = 0; b < nargument; b++) {
+    kernel_print_meaning(f->ctx, &t, k);
+    for (uint32_t b = 0; b < k->nin + k->nout; b++) {
         ValueId v = format_argument(f, n, b);
         uint32_t same = 0;
         while (format_argument(f, n, same) != v)
@@ -234,7 +231,7 @@ table_key(const Formats *f, NodeId n)
         text_printf(&t, "%c%u", f->g->value.at[v].data ? 'c' : 'v', same);
         for (uint32_t c = 0; f->var[v] && c < f->size[f->var[v] - 1]; c++) {
             text_add(&t, " ");
-            order_print(&t, plain.buffer.at[b].type->rank, f->variable.at[f->var[v] - 1].order[c]);
+            order_print(&t, k->buffer.at[b].type->rank, f->variable.at[f->var[v] - 1].order[c]);
         }
     }
     Sym key = sym(f->ctx, text_str(&t));

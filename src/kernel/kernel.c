@@ -208,9 +208,3 @@ tree_ahead(Block *b, uint32_t buffer, const Expr *at, bool far)
     t->u.ahead.at = at;
     t->u.ahead.far = far;
 }
-
-void
-tree_note(Ctx *c, Block *b, const char *text)
-{
-    append(b, TREE_NOTE)->u.note = sym(c, text);
-}

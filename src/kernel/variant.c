@@ -104,18 +104,6 @@ kernel_pick(Ctx *c, const Kernel *k, const Expr *const *of)
     return picked;
 }
 
-bool
-guard_same(const SizeGuard *a, const SizeGuard *b)
-{
-    if (a->n != b->n)
-        return false;
-    for (uint32_t i = 0; i < a->n; i++)
-        if (a->at[i].symbol != b->at[i].symbol || a->at[i].least != b->at[i].least ||
-            a->at[i].most != b->at[i].most)
-            return false;
-    return true;
-}
-
 /* ---- text ------------------------------------------------------------------------------------ */
 
 void

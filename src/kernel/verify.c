@@ -298,7 +298,6 @@ check_tree(KernelCheck *k, const Tree *t, bool top)
                 "%s is fetched ahead, but lies in registers",
                 k->k->buffer.at[t->u.ahead.buffer].name);
         return check_tree_expr(k, t->u.ahead.at);
-    case TREE_NOTE: return true;
     }
     return true;
 }
@@ -331,7 +330,7 @@ check_top(KernelCheck *k)
         if (t->kind == TREE_LOOP && t->u.loop.kind == LOOP_PARALLEL)
             parallel++;
         else
-            others += t->kind != TREE_LET && t->kind != TREE_NOTE;
+            others += t->kind != TREE_LET;
     }
     REQUIRE(k, 8, parallel == 0 || (parallel == 1 && others == 0),
             "beside the parallel loop stands something else");
