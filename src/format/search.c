@@ -302,29 +302,6 @@ entry_at(const Elimination *s, const PriceTable *t, const uint32_t *choice)
     return t->of->cost[at];
 }
 
-/* The remaining variables, each next to as many earlier neighbours as possible. */
-static uint32_t
-climb_order(Elimination *s, uint32_t *order)
-{
-    uint32_t n = 0, left = 0, *near = NEW_ARRAY(s->arena, uint32_t, s->p->nvar);
-    bool *taken = NEW_ARRAY(s->arena, bool, s->p->nvar);
-
-    for (uint32_t v = 0; v < s->p->nvar; v++)
-        left += !s->done[v];
-    while (n < left) {
-        uint32_t best = UINT32_MAX;
-        for (uint32_t v = 0; v < s->p->nvar; v++)
-            if (!s->done[v] && !taken[v] && (best == UINT32_MAX || near[v] > near[best]))
-                best = v;
-        order[n++] = best;
-        taken[best] = true;
-        for (uint32_t t = 0; t < s->of[best].n; t++)
-            for (uint32_t i = 0; i < s->table.at[s->of[best].at[t]].n; i++)
-                near[s->table.at[s->of[best].at[t]].var[i]]++;
-    }
-    return n;
-}
-
 /* The tables of `var` whose variables are all decided. */
 static double
 complete_tables(const Elimination *s, uint32_t var, const bool *decided, const uint32_t *choice)
@@ -362,18 +339,18 @@ improve(const Elimination *s, uint32_t var, const bool *decided, uint32_t *choic
 static void
 climb(Elimination *s, uint32_t *choice)
 {
-    uint32_t *order = NEW_ARRAY(s->arena, uint32_t, s->p->nvar), n = climb_order(s, order);
     bool *decided = NEW_ARRAY(s->arena, bool, s->p->nvar), better = true;
 
-    for (uint32_t i = 0; i < n; i++) {
-        choice[order[i]] = 0;
-        decided[order[i]] = true;
-        improve(s, order[i], decided, choice);
-    }
+    for (uint32_t v = 0; v < s->p->nvar; v++)
+        if (!s->done[v]) {
+            choice[v] = 0;
+            decided[v] = true;
+            improve(s, v, decided, choice);
+        }
     while (better) {
         better = false;
-        for (uint32_t i = 0; i < n; i++)
-            better |= improve(s, order[i], decided, choice);
+        for (uint32_t v = 0; v < s->p->nvar; v++)
+            better |= decided[v] && improve(s, v, decided, choice);
     }
 }
 
