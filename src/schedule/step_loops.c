@@ -539,13 +539,6 @@ step_walk(Points *p, const Step *s)
 }
 
 bool
-step_grain(Points *p, const Step *s)
-{
-    p->grain = s->number;
-    return true;
-}
-
-bool
 step_alone(Points *p, const Step *s)
 {
     return points_refuse(p,
