@@ -24,8 +24,9 @@ typedef struct {
     captured_mark;
     uint32_t nout;
     bool done; /* the converter has set the outputs itself */
-    /* for texts (compose.h): values by name; names of results in the graph; sizes; facts */
-    Map name, shown, size, fact;
+    /* for texts (compose.h): values by name; names of results in the graph; facts; sizes */
+    Map name, shown, fact;
+    OpSizes size;
     const char *results, *inputs; /* names of outputs, in order; of inputs that a text changes */
     bool failed;                  /* a text did: reported */
 } Call;

@@ -252,7 +252,6 @@ model_node(Model *m, const OnnxNode *n, uint32_t index)
                .proto = n,
                .loc = node_loc(m->arena, m->path, n, index),
                .name = none,
-               .size = none,
                .fact = none };
     const char *name = n->name && *n->name ? n->name : n->n_output ? n->output[0] : "";
     bool skip;

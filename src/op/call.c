@@ -16,8 +16,8 @@ op_fail(Ctx *c, const OpCall *call, DiagClass class, const char *format, ...)
     va_list ap;
 
     va_start(ap, format);
-    diag_error(&c->diags, class, call->loc, "%s: %s", op_name(call),
-               arena_vprintf(c->arena, format, ap));
+    diag_error(&c->diags, class, call->loc, "%s%s%s", call->op ? op_name(call) : "",
+               call->op ? ": " : "", arena_vprintf(c->arena, format, ap));
     va_end(ap);
     return false;
 }

@@ -67,6 +67,14 @@ bool op_vector(Ctx *c, const OpCall *call, uint32_t i, const Expr *n, const char
 /* The type that elements of type t are computed in: f32 for the short floats, else t itself. */
 DType compute_type(DType t);
 
+/* ---- signatures (signature.c) ----------------------------------------------------------------- */
+
+/* Checks the inputs against a signature, and sets the outputs' types. `size` has the sizes that the
+ * rule gives by name (op_size), and gets those that the text names. */
+bool op_signature(Ctx *c, const OpCall *call, const char *text, OpSizes *size, const Type **out);
+/* That of the operator's row, whose sizes follow from the inputs: a rule of ops.def. */
+bool infer_signature(Ctx *c, const OpCall *call, const Type **out);
+
 /* ---- sizes (sizes.c) ------------------------------------------------------------------------- */
 
 /* Are n dimensions equal, one by one? Messages say "axis 1 of WHAT". */

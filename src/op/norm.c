@@ -236,30 +236,6 @@ expand_layer_norm(Build *b)
 
 /* ---- per channel: batch_norm, instance_norm, group_norm, lrn --------------------------------- */
 
-/* Inputs 1 .. nin are vectors over x's channels. */
-static bool
-channel_vectors(Ctx *c, const OpCall *call)
-{
-    const Type *x = call->in[0];
-
-    if (!op_need_floats(c, call, 0) || !op_rank_at_least(c, call, 0, 2))
-        return false;
-    for (uint32_t i = 1; i < call->nin; i++)
-        if (!op_rank_is(c, call, i, 1) ||
-            !op_require_eq(c, call, call->in[i]->dim[0], x->dim[1],
-                           "the extent of input %u and the channels of input 0, %s,", i,
-                           type_str(c, x)))
-            return false;
-    return true;
-}
-
-bool
-infer_batch_norm(Ctx *c, const OpCall *call, const Type **out)
-{
-    out[0] = call->in[0];
-    return channel_vectors(c, call);
-}
-
 bool
 expand_batch_norm(Build *b)
 {
@@ -273,18 +249,15 @@ expand_batch_norm(Build *b)
 }
 
 bool
-infer_channel_norm(Ctx *c, const OpCall *call, const Type **out)
+infer_group_norm(Ctx *c, const OpCall *call, const Type **out)
 {
     int64_t groups = op_int(call, "num_groups");
 
-    if (!channel_vectors(c, call))
+    if (!infer_signature(c, call, out))
         return false;
-    if (call->op == OP_group_norm &&
-        (groups < 1 || expr_divisible(c, NULL, call->in[0]->dim[1], groups) == NO))
-        return op_fail(c, call, DIAG_MODEL, "%s channels cannot be split into %lld groups",
-                       expr_str(c, call->in[0]->dim[1]), (long long)groups);
-    out[0] = call->in[0];
-    return true;
+    return (groups >= 1 && expr_divisible(c, NULL, call->in[0]->dim[1], groups) != NO) ||
+           op_fail(c, call, DIAG_MODEL, "%s channels cannot be split into %lld groups",
+                   expr_str(c, call->in[0]->dim[1]), (long long)groups);
 }
 
 /* One statistic per [n, group]: x is read at channel = group * size + q. An instance norm has one

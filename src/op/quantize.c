@@ -384,14 +384,9 @@ expand_matmul_nbits(Build *b)
 bool
 infer_dynamic_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
 {
-    if (call->in[0]->dtype != DT_F32 || call->nout != 3)
-        return op_fail(c, call, DIAG_MODEL,
-                       "input 0 is %s and there are %u outputs; f32 and 3 are needed",
-                       type_str(c, call->in[0]), call->nout);
-    out[0] = type_with_dtype(c, call->in[0], DT_U8);
-    out[1] = type_new(c, DT_F32, 0, NULL);
-    out[2] = type_new(c, DT_U8, 0, NULL);
-    return true;
+    if (call->nout != 3)
+        return op_fail(c, call, DIAG_MODEL, "there are %u outputs; 3 are needed", call->nout);
+    return infer_signature(c, call, out);
 }
 
 /* The smallest ("min") or largest ("max") of all elements and 0. */
