@@ -38,6 +38,13 @@ build_type(const Build *b, uint32_t value)
 {
     return b->e->type.at[value];
 }
+/* The attribute "axis" for a tensor of that rank; the infer rule has checked it. */
+static inline uint32_t
+build_along_axis(const Build *b, uint32_t rank)
+{
+    int64_t axis = op_int(b->call, "axis");
+    return (uint32_t)(axis < 0 ? axis + rank : axis);
+}
 uint32_t build_value(Build *b, DType t, uint32_t rank, const Expr *const *dim);
 uint32_t build_value_like(Build *b, DType t, uint32_t value); /* of the same shape */
 

@@ -111,19 +111,14 @@ expand_softmax(Build *b)
     const Exponential *how = b->call->op == OP_log_softmax ? &log_of
                              : op_int(b->call, "zero_nan") ? &zero_nan
                                                            : &plain;
-    uint32_t d;
 
-    return op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d) &&
-           build_softmax(b, d, how, build_out(b, 0));
+    return build_softmax(b, build_along_axis(b, b->call->in[0]->rank), how, build_out(b, 0));
 }
 
 bool
 expand_hardmax(Build *b)
 {
-    uint32_t d;
-
-    if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d))
-        return false;
+    uint32_t d = build_along_axis(b, b->call->in[0]->rank);
     NormGroups g = groups_over(b, UINT64_C(1) << d, false);
     uint32_t first = build_statistic(b, &g, DT_I64);
     use_groups(b, &g);
@@ -137,10 +132,7 @@ bool
 expand_lp_norm(Build *b)
 {
     int64_t p = op_int(b->call, "p");
-    uint32_t d;
-
-    if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d))
-        return false;
+    uint32_t d = build_along_axis(b, b->call->in[0]->rank);
     NormGroups g = groups_over(b, UINT64_C(1) << d, false);
     uint32_t norm = build_statistic(b, &g, g.statistic->dtype);
     use_groups(b, &g);
@@ -208,11 +200,8 @@ bool
 expand_layer_norm(Build *b)
 {
     const OpCall *call = b->call;
-    uint32_t rank = call->in[0]->rank, axis, centred = call->op == OP_layer_norm;
-
-    if (!op_axis_attr(b->c, call, rank, &axis))
-        return false;
-    uint64_t set = (UINT64_C(1) << rank) - (UINT64_C(1) << axis);
+    uint32_t rank = call->in[0]->rank, centred = call->op == OP_layer_norm;
+    uint64_t set = (UINT64_C(1) << rank) - (UINT64_C(1) << build_along_axis(b, rank));
     NormGroups g[2]; /* of the mean, and of the inverse deviation */
     uint32_t value[2] = { NO_SLOT };
     for (uint32_t i = !centred; i < 2; i++) {

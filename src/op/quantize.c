@@ -63,9 +63,9 @@ scale_at(Build *b, const char *name)
     const Type *s = call->in[1]; /* a zero point has the shape of the scale */
     int64_t block = op_int(call, "block_size");
     const char *at[TN_MAX_RANK];
-    uint32_t d = 0;
+    uint32_t d = build_along_axis(b, call->in[0]->rank);
 
-    if (is_one_number(call, s) || !op_axis_attr(b->c, call, call->in[0]->rank, &d))
+    if (is_one_number(call, s))
         return arena_printf(a, "%s[]", name);
     if (!block)
         return arena_printf(a, "%s[%s]", name, build_axis_name(d));

@@ -152,10 +152,8 @@ expand_arg(Build *b)
 {
     const Type *x = b->call->in[0];
     const char *at[TN_MAX_RANK], *r = op_int(b->call, "select_last_index") ? "n - 1 - r" : "r";
-    uint32_t d;
+    uint32_t d = build_along_axis(b, x->rank);
 
-    if (!op_axis_attr(b->c, b->call, x->rank, &d))
-        return false;
     for (uint32_t i = 0, o = 0; i < x->rank; i++) {
         at[i] = i == d ? r : build_axis_name(o);
         o += i != d || op_int(b->call, "keepdims") != 0;

@@ -130,10 +130,7 @@ expand_tensor_scatter(Build *b)
 {
     Arena *a = b->c->arena;
     const OpCall *call = b->call;
-    uint32_t rank = call->in[0]->rank, axis;
-
-    if (!op_axis_attr(b->c, call, rank, &axis))
-        return false;
+    uint32_t rank = call->in[0]->rank, axis = build_along_axis(b, rank);
     bool circular = op_string_is(call, "mode", "circular"), placed = has_in(call, 2);
     build_name(b, "new", call->in[1]->dim[axis]);
     build_name(b, "rows", call->in[0]->dim[axis]);
