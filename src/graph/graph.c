@@ -97,31 +97,6 @@ graph_input(Graph *g, const char *name, const Type *t)
     return v;
 }
 
-static int64_t
-read_integer(DType t, const void *data, uint32_t i)
-{
-    const uint8_t *at = (const uint8_t *)data + (size_t)i * dtype_info[t].bytes;
-    bool is_signed = dtype_info[t].kind == KIND_INT;
-    switch (dtype_info[t].bytes) {
-    case 1: return is_signed ? (int8_t)*at : t == DT_BOOL ? *at != 0 : *at;
-    case 2: {
-        uint16_t v;
-        memcpy(&v, at, sizeof v);
-        return is_signed ? (int16_t)v : v;
-    }
-    case 4: {
-        uint32_t v;
-        memcpy(&v, at, sizeof v);
-        return is_signed ? (int32_t)v : (int64_t)v;
-    }
-    default: {
-        int64_t v;
-        memcpy(&v, at, sizeof v);
-        return v;
-    }
-    }
-}
-
 /* A u64 above INT64_MAX is no Expr; such contents stay unknown. */
 static Known
 known_of_data(Graph *g, const Type *t, const void *data)
@@ -132,7 +107,7 @@ known_of_data(Graph *g, const Type *t, const void *data)
         return (Known){ 0 };
     const Expr **at = NEW_ARRAY(g->arena, const Expr *, n ? n : 1);
     for (int64_t i = 0; i < n; i++) {
-        int64_t v = read_integer(t->dtype, data, (uint32_t)i);
+        int64_t v = number_load(t->dtype, data, i).i;
         if (t->dtype == DT_U64 && v < 0)
             return (Known){ 0 };
         at[i] = expr_int(g->ctx, v);
