@@ -35,7 +35,7 @@ read_fresh(GraphParser *r, Node *n)
 }
 
 bool
-read_bindings(GraphParser *r, const char *word, BindingList *list)
+read_bindings(GraphParser *r, const char *word, BoundSizes *list)
 {
     if (!parse_accept(&r->p, word))
         return true;
@@ -55,40 +55,12 @@ read_bindings(GraphParser *r, const char *word, BindingList *list)
 bool
 read_bind(GraphParser *r, Region *region)
 {
-    BindingList list = { 0 };
+    BoundSizes list = { 0 };
     bool ok = read_bindings(r, "with", &list);
 
     region->bind = list.at;
     region->nbind = list.n;
     return ok;
-}
-
-/* A symbol of an argument gets another name inside, so that what is learnt of it in a branch, which
- * may not run, does not hold outside. */
-static void
-fresh_symbol(Graph *g, Var v, BindingList *bind, BindingList *back)
-{
-    Ctx *c = g->ctx;
-    Binding b = { .to = expr_var(c, v) };
-
-    for (uint32_t i = 0; i < back->n; i++)
-        if (back->at[i].var.id == v.id)
-            return;
-    const Expr *fresh = expr_fresh_symbol(c, var_symbol(v));
-    expr_is_var(fresh, &b.var);
-    expr_symbol_range(c, b.var, expr_symbol_get(c, v));
-    VEC_PUSH(g->arena, bind, b);
-    VEC_PUSH(g->arena, back, ((Binding){ v, fresh }));
-}
-
-const Type *
-read_type_inside(Graph *g, const Type *t, BindingList *bind, BindingList *back)
-{
-    for (uint32_t d = 0; d < t->rank; d++)
-        FOR_EACH_VARIABLE (v, t->dim[d])
-            if (v.kind == VAR_SYMBOL)
-                fresh_symbol(g, v, bind, back);
-    return type_subst(g->ctx, t, back->at, back->n);
 }
 
 bool
@@ -98,17 +70,16 @@ read_unify(GraphParser *r, Loc loc, Region *region, Sym callee, uint32_t n, Defi
     Arena *a = r->g->arena;
     const Type **declared = NEW_ARRAY(a, const Type *, n + 1);
     const Type **given = NEW_ARRAY(a, const Type *, n + 1);
-    BindingList bind = { 0 }, back = { 0 };
-    BoundSizes bound = { 0 };
+    InnerSizes size = { 0 };
 
     for (uint32_t i = 0; i < region->nbind; i++)
-        VEC_PUSH(a, &bind, region->bind[i]);
+        VEC_PUSH(a, &size.bind, region->bind[i]);
     for (uint32_t i = 0; i < n; i++) {
         const Value *x = &r->g->value.at[arg[i]];
         if (!arg[i])
             return read_error(r, loc, "input %%%s of graph %s is absent", param[i].name, callee);
         if (!param[i].type) { /* it has that of its argument */
-            param[i].type = read_type_inside(r->g, x->type, &bind, &back);
+            param[i].type = inner_type(r->g, &size, x->type);
             param[i].data = data_of(r, arg[i]);
         }
         declared[i] = param[i].type;
@@ -119,12 +90,10 @@ read_unify(GraphParser *r, Loc loc, Region *region, Sym callee, uint32_t n, Defi
                               read_type_str(r, data_of(r, arg[i]), x->type), param[i].name, callee,
                               read_type_str(r, param[i].data, declared[i]));
     }
-    for (uint32_t i = 0; i < bind.n; i++)
-        VEC_PUSH(r->g->ctx->arena, &bound, bind.at[i]);
     if (!region->nbind)
-        type_bind(r->g->ctx, declared, n, given, n, &bound);
-    region->bind = bound.at;
-    region->nbind = bound.n;
+        type_bind(r->g->ctx, declared, n, given, n, &size.bind);
+    region->bind = size.bind.at;
+    region->nbind = size.bind.n;
     return true;
 }
 

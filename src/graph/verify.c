@@ -197,25 +197,12 @@ check_match(const Verify *by, const Node *n)
     return true;
 }
 
-/* A symbol of e that the region does not bind; NULL: none. */
-static Sym
-unbound(const Region *r, const Expr *e)
-{
-    FOR_EACH_VARIABLE (v, e) {
-        bool bound = v.kind != VAR_SYMBOL;
-        for (uint32_t i = 0; i < r->nbind; i++)
-            bound |= r->bind[i].var.id == v.id;
-        if (!bound)
-            return var_symbol(v);
-    }
-    return NULL;
-}
-
 /* Arguments for a region's inputs `first`, first + 1, … */
 static bool
 check_arguments(const Verify *by, const Node *n, const Region *r, uint32_t first, uint32_t from)
 {
     const Graph *g = by->g;
+    const BoundSizes bound = { r->bind, r->nbind };
     REQUIRE(by, n->loc, 10, n->in.count >= from && n->in.count - from == r->graph->input.n - first,
             "graph %s takes %u values, %u are given", r->graph->name, r->graph->input.n - first,
             n->in.count - from);
@@ -225,7 +212,7 @@ check_arguments(const Verify *by, const Node *n, const Region *r, uint32_t first
         Sym stray = NULL;
         REQUIRE(by, n->loc, 10, v, "input %%%s of graph %s is absent", param->name, r->graph->name);
         for (uint32_t d = 0; d < param->type->rank && !stray; d++)
-            stray = unbound(r, param->type->dim[d]);
+            stray = unbound_symbol(&bound, param->type->dim[d]);
         REQUIRE(by, n->loc, 10, !stray, "symbol %s of graph %s is bound to nothing", stray,
                 r->graph->name);
         const Type *t = type_subst(g->ctx, param->type, r->bind, r->nbind);
