@@ -97,6 +97,22 @@ read_unify(GraphParser *r, Loc loc, Region *region, Sym callee, uint32_t n, Defi
     return true;
 }
 
+/* A result of the region's graph that has this type; a type in the text must agree. */
+static bool
+take_type(GraphParser *r, const Region *region, Sym graph, Definition *result, const Type *t,
+          const Data *data)
+{
+    if (result->type && t && result->data != data)
+        return read_error(r, result->loc, "%%%s is written as %s, but graph %s gives %s",
+                          result->name, read_type_str(r, result->data, result->type), graph,
+                          read_type_str(r, data, t));
+    if (t)
+        result->data = data;
+    if (!result->type)
+        result->type = type_subst(r->g->ctx, t, region->bind, region->nbind);
+    return true;
+}
+
 bool
 read_results(GraphParser *r, const Region *region, uint32_t first, uint32_t n, Definition *result)
 {
@@ -106,19 +122,11 @@ read_results(GraphParser *r, const Region *region, uint32_t first, uint32_t n, D
                                   ? (const Data *const *)(uintptr_t)known
                                   : NULL;
 
-    for (uint32_t i = 0; i < n && first + i < g->output.n; i++) {
-        const Data *d = data ? data[first + i] : NULL;
-        const Type *t = g->value.at[g->output.at[first + i]].type;
-        if (!result[i].name)
-            continue;
-        if (result[i].type && result[i].data != d)
-            return read_error(r, result[i].loc, "%%%s is written as %s, but graph %s gives %s",
-                              result[i].name, read_type_str(r, result[i].data, result[i].type),
-                              g->name, read_type_str(r, d, t));
-        result[i].data = d;
-        if (!result[i].type)
-            result[i].type = type_subst(r->g->ctx, t, region->bind, region->nbind);
-    }
+    for (uint32_t i = 0; i < n && first + i < g->output.n; i++)
+        if (result[i].name &&
+            !take_type(r, region, g->name, &result[i], g->value.at[g->output.at[first + i]].type,
+                       data ? data[first + i] : NULL))
+            return false;
     return true;
 }
 
@@ -248,14 +256,8 @@ promised_results(GraphParser *r, const Function *f, const Region *region, Defini
                               "write it, or say in its head what it gives, "
                               "graph @%s(…) -> (%%%s: f32[…])",
                               d->name, f->head.name, f->head.name, promised->name);
-        if (d->type && promised->type && d->data != promised->data)
-            return read_error(r, d->loc, "%%%s is written as %s, but graph %s gives %s", d->name,
-                              read_type_str(r, d->data, d->type), f->head.name,
-                              read_type_str(r, promised->data, promised->type));
-        if (promised->type)
-            d->data = promised->data;
-        if (!d->type)
-            d->type = type_subst(r->g->ctx, promised->type, region->bind, region->nbind);
+        if (!take_type(r, region, f->head.name, d, promised->type, promised->data))
+            return false;
     }
     return true;
 }
