@@ -427,6 +427,7 @@ def test_what_a_loop_is_told_is_one_number(save, inputs, body, says):
 @pytest.mark.parametrize("op, inputs, attrs, says", [
     ("MultiHeadAttention", "r r r . . . . . i", dict(num_heads=1), ["input 8 (length)", "export the model without it"]),
     ("LongformerAttention", "r r r r r r i", dict(num_heads=1), ["\"window\" is 0; 1 or more is needed"]),
+    ("MatMulNBits", "x i x . i", dict(K=4, N=4), ["input 4 (g_idx)", "export the model without it"]),
     ("CausalConvWithState", "r r", dict(ndim=2), ["\"ndim\" is 2; only 1 is supported"]),
     ("CDist", "x x", dict(metric="cosine"), ["\"metric\" is \"cosine\"; these exist: sqeuclidean, euclidean"]),
     ("RotaryEmbedding", "x i x x", {}, ["input 0 (x) is f32[n, 4]; [_, _, _, ...] is needed"]),
