@@ -62,12 +62,7 @@ has_dims(Call *k, uint32_t i, const char *name, const char *dims)
 void
 call_name_list(Call *k, const char *name, AttrList l)
 {
-    const Expr *n = expr_int(k->c, l.n);
-
-    call_name(k, name,
-              l.n ? graph_const(k->m->g, name, type_new(k->c, l.t, 1, &n),
-                                arena_copy(k->arena, l.data, (size_t)l.n * dtype_info[l.t].bytes))
-                  : 0);
+    call_name(k, name, l.n ? call_list(k, name, l.t, (uint32_t)l.n, l.data) : 0);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -227,8 +222,6 @@ with_facts(Call *k, const char *text)
 static bool
 run(Call *k, Map *name, const Map *shown, ValueId *last, const char *text)
 {
-    const char *like = k->proto->n_output ? k->proto->output[0] : "";
-
     *last = 0;
     if (strchr(text, '$') && !(text = with_facts(k, text)))
         return false;
@@ -237,7 +230,7 @@ run(Call *k, Map *name, const Map *shown, ValueId *last, const char *text)
     Statements s = { .g = k->m->g,
                      .loc = k->loc,
                      .origin = k->origin,
-                     .like = *like ? like : "size",
+                     .like = output_name(k, "size"),
                      .self = k->op,
                      .attrs = { k->attr.at, k->attr.n },
                      .name = *name,
@@ -281,6 +274,12 @@ call_value(const Call *k, const char *name)
 
     map_get(&k->name, MAP_PTR(sym(k->c, name)), &v);
     return (ValueId)v;
+}
+
+const Type *
+call_type(const Call *k, const char *name)
+{
+    return value_type(k, call_value(k, name));
 }
 
 void

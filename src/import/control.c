@@ -185,6 +185,27 @@ inside_captured(InnerGraph *in, ValueList *args)
 }
 
 bool
+inside_place(Call *k, const OnnxGraph *from, Map inner, bool in_place, ValueList *output,
+             uint64_t *mark)
+{
+    Model *m = k->m;
+    Around around = { m->from, m->g, m->value, m->in_place };
+
+    for (uint32_t i = 0; i < k->captured.n; i++)
+        map_put(&inner, MAP_PTR(k->captured.at[i]), inside_outer(k, k->captured.at[i]));
+    for (uint32_t i = 0; i < k->captured_mark.n; i++)
+        map_put(&inner, MAP_PTR(k->captured_mark.at[i].name), k->captured_mark.at[i].mark);
+    m->from = from;
+    m->value = inner;
+    m->in_place = in_place;
+    bool ok = model_body(m, output, mark);
+    m->in_place = around.in_place;
+    m->from = around.from;
+    m->value = around.value;
+    return ok;
+}
+
+bool
 inside_read(InnerGraph *in)
 {
     in->mark = NEW_ARRAY(in->k->arena, uint64_t, in->k->m->from->n_output + 1);
@@ -303,35 +324,13 @@ inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *type, Re
 
 /* ---- If -------------------------------------------------------------------------------------- */
 
-/* Reads the graph in place, with the names in `inner` besides those that the node captures. */
-static bool
-read_body(Call *k, const OnnxGraph *from, Map inner, bool in_place, ValueList *output,
-          uint64_t *mark)
-{
-    Model *m = k->m;
-    Around around = { m->from, m->g, m->value, m->in_place };
-
-    for (uint32_t i = 0; i < k->captured.n; i++)
-        map_put(&inner, MAP_PTR(k->captured.at[i]), inside_outer(k, k->captured.at[i]));
-    for (uint32_t i = 0; i < k->captured_mark.n; i++)
-        map_put(&inner, MAP_PTR(k->captured_mark.at[i].name), k->captured_mark.at[i].mark);
-    m->from = from;
-    m->value = inner;
-    m->in_place = in_place;
-    bool ok = model_body(m, output, mark);
-    m->in_place = around.in_place;
-    m->from = around.from;
-    m->value = around.value;
-    return ok;
-}
-
 static bool
 read_in_place(Call *k, const OnnxGraph *from)
 {
     ValueList output = { 0 };
     uint64_t *mark = NEW_ARRAY(k->arena, uint64_t, from->n_output + 1);
 
-    if (!read_body(k, from, (Map){ .arena = k->arena }, true, &output, mark))
+    if (!inside_place(k, from, (Map){ .arena = k->arena }, true, &output, mark))
         return false;
     ResultNames names = inside_results(k, mark);
     for (uint32_t i = 0; i < names.n; i++)
@@ -352,7 +351,8 @@ inside_apply(Call *k, const OnnxGraph *from, ValueId x)
             k, "a graph of %s takes %zu values and gives %zu; it has to take one and give one",
             k->proto->op_type, from->n_input, from->n_output);
     map_put(&inner, MAP_PTR(sym(k->c, from->input[0]->name)), x);
-    return read_body(k, from, inner, k->m->in_place, &output, mark) && !mark[0] ? output.at[0] : 0;
+    return inside_place(k, from, inner, k->m->in_place, &output, mark) && !mark[0] ? output.at[0]
+                                                                                   : 0;
 }
 
 /* The dimension if both branches agree, otherwise a new symbol with the larger of both as its

@@ -59,6 +59,10 @@ ResultNames inside_results(Call *k, const uint64_t *mark);
 bool inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *type,
                    ResultNames names);
 
+/* Reads a graph in place of the node, with the names in `inner` and those that the node captures.
+ * in_place: the nodes after an If belong to its branches. */
+bool inside_place(Call *k, const OnnxGraph *from, Map inner, bool in_place, ValueList *output,
+                  uint64_t *mark);
 /* The only result of a graph with one input, read in place of the node; 0, reported. */
 ValueId inside_apply(Call *k, const OnnxGraph *from, ValueId x);
 

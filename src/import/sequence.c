@@ -156,7 +156,7 @@ sequence_give(Call *k, uint64_t mark)
     if (sequence_has_rank(mark) && (!call_value(k, "items") || !call_value(k, "sizes")))
         return false;
     k->results = NULL;
-    put(k, sym(k->c, k->proto->n_output ? k->proto->output[0] : ""), mark);
+    put(k, sym(k->c, output_name(k, "")), mark);
     return true;
 }
 
@@ -280,7 +280,7 @@ may_be_empty(Call *k, const Sequence *s)
 static bool
 fix_rank(Call *k, uint32_t rank)
 {
-    const Type *t = value_type(k, call_value(k, "sizes"));
+    const Type *t = call_type(k, "sizes");
     Constraint filled = {
         type_count(k->c, t), expr_scale(k->c, t->dim[0], rank),
         arena_printf(k->c->arena, "%s: the items of the sequence have rank %u, or there are none",
