@@ -294,6 +294,15 @@ op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out)
 }
 
 bool
+op_param_list(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t n, Known *out)
+{
+    return op_param(c, call, i, what, out) &&
+           (out->n == n ||
+            op_fail(c, call, DIAG_MODEL, "input %u (%s) has %u elements; %u are needed", i, what,
+                    out->n, n));
+}
+
+bool
 op_param_shape(Ctx *c, const OpCall *call, uint32_t i, Known *out)
 {
     return op_rank_is(c, call, i, 1) && op_param(c, call, i, "shape", out) &&

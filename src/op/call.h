@@ -39,6 +39,9 @@ bool op_axis(Ctx *c, const OpCall *call, const char *what, int64_t axis, uint32_
 bool op_axis_attr(Ctx *c, const OpCall *call, uint32_t rank, uint32_t *out);
 /* Contents of input i as Exprs. */
 bool op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out);
+/* The same of a list of n. */
+bool op_param_list(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t n,
+                   Known *out);
 /* The same of a shape, of at most TN_MAX_RANK dimensions. */
 bool op_param_shape(Ctx *c, const OpCall *call, uint32_t i, Known *out);
 /* The only one, and as numbers, at most `max`. */

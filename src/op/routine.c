@@ -1,6 +1,8 @@
 /* routine: types of operators that are library routines, functions in C (src/routine). */
 #include "op/build.h"
 
+#include "routine/routine.h"
+
 #include <string.h>
 
 bool
@@ -19,12 +21,8 @@ list_of(Ctx *c, DType t, const Expr *n)
 static bool
 is_ordered(Ctx *c, const OpCall *call, uint32_t i)
 {
-    DType t = call->in[i]->dtype;
-
-    if (dtype_info[t].bits == dtype_info[t].bytes * 8 &&
-        (!dtype_is_float(t) || dtype_info[t].bytes > 1))
-        return true;
-    return op_fail(c, call, DIAG_UNSUPPORTED,
+    return routine_type(call->in[i]->dtype) ||
+           op_fail(c, call, DIAG_UNSUPPORTED,
                    "input %u is %s; floats of 16 bits or more and integers of 8 are possible", i,
                    type_str(c, call->in[i]));
 }
@@ -184,17 +182,9 @@ is_for_program(Ctx *c, const OpCall *call)
 }
 
 bool
-infer_regex_match(Ctx *c, const OpCall *call, const Type **out)
+infer_program(Ctx *c, const OpCall *call, const Type **out)
 {
-    out[0] = type_with_dtype(c, call->in[0], DT_BOOL);
-    return is_for_program(c, call);
-}
-
-bool
-infer_tokens(Ctx *c, const OpCall *call, const Type **out)
-{
-    out[0] = type_with_dtype(c, call->in[0], DT_I64);
-    return is_for_program(c, call);
+    return is_for_program(c, call) && infer_signature(c, call, out);
 }
 
 /* The type of x with an axis added. */
@@ -368,13 +358,13 @@ infer_bit_cast(Ctx *c, const OpCall *call, const Type **out)
 bool
 infer_string_number(Ctx *c, const OpCall *call, const Type **out)
 {
-    const char *to = op_string(c, call, "to");
-    DType t = dtype_from_name(to, strlen(to));
+    DType t;
 
-    if (!op_elements(c, call, 0, "strings") ||
-        (t != DT_F64 && t != DT_I64 &&
-         !op_fail(c, call, DIAG_MODEL, "\"to\" is \"%s\"; f64 and i64 are possible", to)))
+    if (!op_elements(c, call, 0, "strings") || !op_named_type(c, call, "to", DT_NONE, &t))
         return false;
+    if (t != DT_F64 && t != DT_I64)
+        return op_fail(c, call, DIAG_MODEL, "\"to\" is \"%s\"; f64 and i64 are possible",
+                       dtype_info[t].name);
     out[0] = type_with_dtype(c, call->in[0], t);
     return true;
 }

@@ -140,11 +140,8 @@ split_sizes(Ctx *c, const OpCall *call, uint32_t axis, const Expr **size)
     Known given;
 
     if (has_in(call, 1)) {
-        if (!op_param(c, call, 1, "split", &given))
+        if (!op_param_list(c, call, 1, "split", call->nout, &given))
             return false;
-        if (given.n != n)
-            return op_fail(c, call, DIAG_MODEL, "input 1 (split) has %u entries for %u outputs",
-                           given.n, call->nout);
         for (uint32_t i = 0; i < n; i++)
             total = expr_add(c, total, size[i] = given.at[i]);
         return op_require_eq(c, call, total, dim,
