@@ -270,7 +270,7 @@ static void loop(Emit *e, const Tree *n);
 static void
 written_out(Emit *e, const Tree *n)
 {
-    const char *sums = e->as_loop ? NULL : emit_begin_short(e, n);
+    const char *sums = e->as_loop ? NULL : emit_begin_rerolled(e, n);
 
     if (!sums) {
         unrolled(e, n);

@@ -118,7 +118,7 @@ declare_sums(Emit *e, Text *t, uint32_t buffer)
 }
 
 const char *
-emit_begin_short(Emit *e, const Tree *n)
+emit_begin_rerolled(Emit *e, const Tree *n)
 {
     Statements s = { .e = e, .var = n->u.loop.var, .copies = 1 };
     Text t = { .arena = e->a };
@@ -135,7 +135,7 @@ emit_begin_short(Emit *e, const Tree *n)
 }
 
 const char *
-emit_sum_at(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
+emit_rerolled_sum(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
 {
     const Buffer *b = &e->k->buffer.at[buffer];
     const Expr *index = expr_int(e->c, 0);
