@@ -175,6 +175,10 @@ bool op_expand(Ctx *c, const OpCall *call, const Type *const *out, Expansion *e)
 /* The denominator of resize scales that come from data. Fractions down to sixteenths are exact. */
 #define RESIZE_RATIO 720720
 
+/* Binds the symbols of n declared types, the first of which are those of the inputs, to the inputs'
+ * sizes, and requires these to be as `what` declares them. (library.c) */
+bool op_bind_sizes(Ctx *c, const OpCall *call, const char *what, const Type *const *declared,
+                   uint32_t n, BoundSizes *bind);
 /* Requires a relation of sizes: true if it holds or may hold, which runs check then; false with an
  * error if it cannot. `what` and more, as for printf, name both sizes in messages. */
 typedef enum {
