@@ -297,8 +297,8 @@ def test_missing_attributes(save):
 
 @pytest.mark.parametrize("made, says", [
     (node("Add", "x", name="n1"), ["Add", "takes 2 inputs", "has 1", "n1"]),
-    (node("Relu", "x x", name="n1"), ["Relu", "takes 1 input", "has 2", "n1"]),
-    (node("Relu", "", name="n1"), ["Relu", "takes 1 input", "has 0", "n1"]),
+    (node("Relu", "x x", name="n1"), ["Relu", "has 2 inputs", "1 are needed", "n1"]),
+    (node("Relu", "", name="n1"), ["Relu", "has 0 inputs", "1 are needed", "n1"]),
     (helper.make_node("MatMul", ["", "x"], ["y"], name="n1"), ["MatMul", "input 0", "n1"]),
     (node("Relu", "x", "y z", name="n1"), ["Relu", "n1"]),
     (node("Clip", "", name="n1"), ["Clip", "n1"]),
