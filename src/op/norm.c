@@ -6,25 +6,14 @@
  */
 #include "op/build.h"
 
-/* How elements of input 0 map to elements of a statistic, as texts: the index at which a reduction
- * for element [$i] of the statistic reads x, its axes, and the element of the statistic for
- * x[$i]. */
-typedef struct {
-    const Type *statistic;
-    const char *at, *over, *of;
-    const Expr *count; /* elements of x per element of the statistic */
-} NormGroups;
-
 static uint32_t
 build_statistic(Build *b, const NormGroups *g, DType t)
 {
     return build_value(b, t, g->statistic->rank, g->statistic->dim);
 }
 
-/* Statistics over the axes in `set`, whose dimensions are the other axes of x, in order; `kept`:
- * and the reduced axes, with size 1. */
-static NormGroups
-groups_over(Build *b, uint64_t set, bool kept)
+NormGroups
+build_groups(Build *b, uint64_t set, bool kept, bool ones)
 {
     Ctx *c = b->c;
     const Type *x = b->call->in[0];
@@ -34,11 +23,10 @@ groups_over(Build *b, uint64_t set, bool kept)
 
     for (uint32_t d = 0; d < x->rank; d++) {
         bool reduced = set >> d & 1;
-        at[d] = reduced ? arena_printf(c->arena, "r%u", d) : build_axis_name(rank);
-        if (reduced) {
-            over[nover++] = at[d];
-            count = expr_mul(c, count, x->dim[d]);
-        }
+        at[d] = reduced ? "0" : build_axis_name(rank);
+        if (reduced && (ones || !expr_is(x->dim[d], 1)))
+            over[nover++] = at[d] = arena_printf(c->arena, "r%u", d);
+        count = reduced ? expr_mul(c, count, x->dim[d]) : count;
         if (!reduced || kept) {
             of[rank] = reduced ? "0" : build_axis_name(d);
             dim[rank++] = reduced ? expr_int(c, 1) : x->dim[d];
@@ -87,7 +75,7 @@ build_softmax(Build *b, uint32_t d, const Exponential *how, uint32_t to)
 {
     DType real = compute_type(b->call->in[0]->dtype),
           t = how == &log_of ? real : b->call->in[0]->dtype;
-    NormGroups g = groups_over(b, UINT64_C(1) << d, false);
+    NormGroups g = build_groups(b, UINT64_C(1) << d, false, true);
     uint32_t top = build_statistic(b, &g, real), e = build_value_like(b, t, 0),
              sum = build_statistic(b, &g, t);
 
@@ -119,7 +107,7 @@ bool
 expand_hardmax(Build *b)
 {
     uint32_t d = build_along_axis(b, b->call->in[0]->rank);
-    NormGroups g = groups_over(b, UINT64_C(1) << d, false);
+    NormGroups g = build_groups(b, UINT64_C(1) << d, false, true);
     uint32_t first = build_statistic(b, &g, DT_I64);
     use_groups(b, &g);
     return build_text(b, "first", "x -> o", (uint32_t[]){ 0, first },
@@ -133,7 +121,7 @@ expand_lp_norm(Build *b)
 {
     int64_t p = op_int(b->call, "p");
     uint32_t d = build_along_axis(b, b->call->in[0]->rank);
-    NormGroups g = groups_over(b, UINT64_C(1) << d, false);
+    NormGroups g = build_groups(b, UINT64_C(1) << d, false, true);
     uint32_t norm = build_statistic(b, &g, g.statistic->dtype);
     use_groups(b, &g);
     return build_text(b, "norm", "x -> o", (uint32_t[]){ 0, norm },
@@ -207,7 +195,7 @@ expand_layer_norm(Build *b)
     for (uint32_t i = !centred; i < 2; i++) {
         uint32_t output = centred + i;
         bool wanted = output < call->nout && b->out[output];
-        g[i] = groups_over(b, set, wanted);
+        g[i] = build_groups(b, set, wanted, true);
         value[i] = wanted ? build_out(b, output) : build_statistic(b, &g[i], g[i].statistic->dtype);
     }
     /* the remaining axes are the first ones, so all nests read both at the same index */

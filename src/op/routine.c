@@ -340,17 +340,19 @@ infer_pairwise(Ctx *c, const OpCall *call, const Type **out)
 bool
 infer_bit_cast(Ctx *c, const OpCall *call, const Type **out)
 {
-    const char *to = op_string(c, call, "to");
-    DType from = call->in[0]->dtype, t = dtype_from_name(to, strlen(to));
+    DType from = call->in[0]->dtype, t;
 
-    if (t == DT_NONE || t == DT_STR || from == DT_STR ||
-        dtype_info[t].bits != dtype_info[from].bits || dtype_info[t].bits < 8)
+    if (!op_named_type(c, call, "to", DT_NONE, &t))
+        return false;
+    if (t == DT_STR || from == DT_STR || dtype_info[t].bits != dtype_info[from].bits ||
+        dtype_info[t].bits < 8)
         return op_fail(c, call, DIAG_MODEL,
                        "input 0 is %s, and \"to\" is \"%s\"; types of 8 bits or more, and of one "
                        "size, are needed",
-                       type_str(c, call->in[0]), to);
+                       type_str(c, call->in[0]), dtype_info[t].name);
     if (op_int(call, "bytes") != dtype_info[t].bytes || op_int(call, "truth") != (t == DT_BOOL))
-        return op_fail(c, call, DIAG_MODEL, "\"bytes\" is %d for %s", dtype_info[t].bytes, to);
+        return op_fail(c, call, DIAG_MODEL, "\"bytes\" is %d for %s", dtype_info[t].bytes,
+                       dtype_info[t].name);
     out[0] = type_with_dtype(c, call->in[0], t);
     return true;
 }
