@@ -108,9 +108,7 @@ call_names(Call *k, const char *names)
 void
 call_number(Call *k, const char *name, int64_t v)
 {
-    static const char digit[][2] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
-
-    call_fact(k, name, v >= 0 && v < 10 ? digit[v] : arena_printf(k->arena, "%" PRId64, v));
+    call_fact(k, name, arena_printf(k->arena, "%" PRId64, v));
 }
 
 void

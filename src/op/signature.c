@@ -4,8 +4,12 @@
  *
  * An input has a name, with a ? if it may be absent; the elements it may have, or the input that it
  * shares their type with; and its dimensions: numbers, sizes by name, or sums of products of these.
- * A name is the size of the first dimension where it stands alone, unless the rule gives it. `_` is
- * any dimension; `...` are any number of them, the same ones wherever the text has them.
+ * A name is the size of the first dimension where it stands alone, unless the rule gives it; `#n`
+ * has to be known when a model is compiled. `_` is any dimension; `...` are any number of them, the
+ * same ones wherever the text has them.
+ *
+ * There are two passes over the inputs: the first finds the sizes of names, the second compares.
+ * What cannot be proved is checked in runs.
  */
 #include "op/call.h"
 #include "text/text.h"
