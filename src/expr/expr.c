@@ -471,6 +471,16 @@ expr_constant_part(const Expr *e)
     return e->nterm && e->term[e->nterm - 1].nfactor == 0 ? e->term[e->nterm - 1].coef : 0;
 }
 
+uint32_t
+expr_count_factors(const Expr *e)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < e->nterm; i++)
+        n += e->term[i].nfactor;
+    return n;
+}
+
 const Atom *
 expr_single(const Expr *e, AtomKind kind, int64_t *plus)
 {

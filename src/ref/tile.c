@@ -162,11 +162,7 @@ compile_instr(Tiled *t, TileInstr *ti)
     case I_CAST: ti->form = form_from(t, abc, 1); break;
     case I_AFFINE: ti->form = compile_affine(t, in); break;
     case I_MUL:
-    case I_DIV:
-    case I_MOD:
-    case I_MIN:
-    case I_MAX:
-    case I_BROADCAST:
+    case I_ATOM:
     case I_AT: ti->form = form_from(t, abc, 2); break;
     case I_LOAD: ok = compile_load(t, ti); break;
     case I_REDUCE: ok = compile_reduce(t, ti); break;
