@@ -56,7 +56,7 @@ see_store(Statements *s, const Tree *n)
     s->other |= e->k->buffer.at[n->u.store.buffer].space == SPACE_REGISTER;
     FOR_EACH_SCALAR (x, scalar_nodes(e->c, n->u.store.value)) {
         s->functions |= is_long(x->op);
-        /* the iteration may decide a condition on indices (c_known.c) */
+        /* the iteration may decide a condition on indices (c_scalar.c) */
         s->other |= x->op == S_INDEX || x->op == S_IOTA || x->op == S_SEEN;
         if (x->op == S_LOAD && e->k->buffer.at[x->u.load.slot].space == SPACE_REGISTER &&
             varies(s, x))

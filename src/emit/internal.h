@@ -91,11 +91,6 @@ CValue emit_name(Emit *e, const Scalar *s, CValue v);
 /* the variable of s, if it has one here */
 CValue *emit_named(Emit *e, const Scalar *s);
 
-/* c_known.c: lane [cond->lanes]: which lanes are true, if all are known now; count: their
- * number. */
-enum { MOST_LANES = 64 }; /* of a vector: bytes of 512 bits */
-bool emit_known_lanes(Emit *e, const Scalar *cond, bool *lane, uint32_t *count);
-
 /* c_op.c */
 CValue emit_cast(Emit *e, const Scalar *s);
 CValue emit_blocks(Emit *e, const Scalar *s); /* lanes of two vectors */
