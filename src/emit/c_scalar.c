@@ -269,12 +269,12 @@ typedef struct {
 
 /* Statements from here on go to `body`, and their names are forgotten at the end. */
 static Branch
-branch_begin(Emit *e, Text *body, CValue guard)
+branch_begin(Emit *e, Text *body)
 {
     Branch b = { e->t, e->named.n, e->guard };
     *body = (Text){ .arena = e->a };
     e->t = body;
-    e->guard = guard;
+    e->guard = NO_VALUE;
     e->depth++;
     return b;
 }
@@ -293,10 +293,10 @@ static CValue
 branches(Emit *e, const Scalar *s, const char *cond, const Scalar *yes, const Scalar *no)
 {
     Text then, otherwise;
-    Branch b = branch_begin(e, &then, NO_VALUE);
+    Branch b = branch_begin(e, &then);
     CValue x = emit_value(e, yes);
     branch_end(e, b);
-    b = branch_begin(e, &otherwise, NO_VALUE);
+    b = branch_begin(e, &otherwise);
     CValue y = no ? emit_value(e, no) : plain("0");
     branch_end(e, b);
     if (!x.s || !y.s)

@@ -151,7 +151,7 @@ form_of(Ctx *c, const Nest *n)
         FOR_EACH_SCALAR (s, scalar_nodes(c, n->write[0].value))
             costly |= is_costly(s);
         if (steady)
-            form = form_of_scalar(c, n->name, n->param[0].type, steady);
+            form = nest_of_scalar(c, n->name, n->param[0].type, steady);
         else if (!costly && !nest_axes_of_kind(n, AXIS_SCAN) &&
                  scalar_size(c, n->write[0].value) <= MOST_OPERATIONS)
             form = n;
@@ -286,7 +286,7 @@ with_forms(Forms *f, const Node *node, bool numbers, bool views, Input *in)
             form.nest = form_of_number(f->c, &f->from->value.at[v]);
         if (form.nest && f->from->value.at[v].data && loses_check(f->c, n, slot, form.nest))
             form.nest = NULL;
-        const Nest *with = form.nest ? nest_inline(f->c, n, slot, form.nest, 0) : NULL;
+        const Nest *with = form.nest ? nest_inline(f->c, n, slot, form.nest) : NULL;
         if (!with) {
             slot++;
             continue;
