@@ -9,15 +9,15 @@
 #include <sys/mman.h>
 
 enum { RUNS = 4, MOST_THREADS = 256, HUGE_PAGE = 2 << 20 };
-/* beyond the caches that one core has; each thread reads its part */
+/* more than caches hold; each thread reads its part */
 #define BYTES ((size_t)256 << 20)
 
-/* every processor of the kind has these */
+/* every target has vectors of 16 bytes */
 typedef float Vec __attribute__((vector_size(16)));
 typedef struct {
     const Vec *from;
     size_t n;
-    double kept;
+    double kept; /* a result, so that the reads are not optimised away */
 } ReadPart;
 
 static void *

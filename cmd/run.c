@@ -1,4 +1,4 @@
-/* tenon run */
+/* run: one run of a model. Prints its outputs, writes them, compares them with what is expected. */
 #include "cmd.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- what came out --------------------------------------------------------------------------- */
+/* ---- outputs --------------------------------------------------------------------------------- */
 
 enum { SHOWN = 6 };
 
@@ -33,7 +33,7 @@ print_first(const TnTensor *x)
     printf("%s", n > SHOWN ? " …" : "");
 }
 
-/* What a comparison said of an output. */
+/* The result of comparing an output with what is expected. */
 typedef struct {
     bool compared, agrees;
     TnDifference d;
@@ -44,11 +44,11 @@ typedef struct {
     int64_t nan;
 } Stats;
 
-/* Of the elements that are numbers. */
+/* Of the elements that are numbers; NaN if there are none. */
 static Stats
 stats_of(const TnTensor *x)
 {
-    Stats s = { INFINITY, -INFINITY, 0, 0 };
+    Stats s = { NAN, NAN, 0, 0 };
     int64_t n = element_count(x);
     double sum = 0;
 
@@ -58,8 +58,8 @@ stats_of(const TnTensor *x)
             s.nan++;
             continue;
         }
-        s.least = v < s.least ? v : s.least;
-        s.most = v > s.most ? v : s.most;
+        s.least = fmin(s.least, v);
+        s.most = fmax(s.most, v);
         sum += v;
     }
     s.mean = n > s.nan ? sum / (double)(n - s.nan) : NAN;
@@ -77,7 +77,14 @@ print_stats(const TnTensor *x)
     putchar('\n');
 }
 
-/* "  row 0: 7 (0.98), 3 (0.01)": places along the last axis, largest element first. */
+/* NaN is less than every number. */
+static bool
+is_larger(double v, double other)
+{
+    return v > other || (isnan(other) && !isnan(v));
+}
+
+/* "  row 0: 7 (0.98), 3 (0.01)": indices along the last axis, largest element first. */
 static void
 print_top(const TnTensor *x, int64_t k)
 {
@@ -90,12 +97,13 @@ print_top(const TnTensor *x, int64_t k)
         for (int64_t i = 0; i < k && i < n; i++) {
             int64_t best = -1;
             for (int64_t j = 0; j < n; j++)
-                if (!taken[j] && (best < 0 || tn_tensor_number(x, r * n + j) >
-                                                  tn_tensor_number(x, r * n + best)))
+                if (!taken[j] && (best < 0 || is_larger(tn_tensor_number(x, r * n + j),
+                                                        tn_tensor_number(x, r * n + best))))
                     best = j;
             taken[best] = true;
-            printf("%s %lld (%.6g)", i ? "," : "", (long long)best,
-                   tn_tensor_number(x, r * n + best));
+            printf("%s %lld (", i ? "," : "", (long long)best);
+            print_element(x, r * n + best);
+            putchar(')');
         }
         puts(rows > ROWS && r + 1 == ROWS ? " …" : "");
         free(taken);
@@ -111,6 +119,8 @@ print_outputs(const Options *o, const Tensors *t, double ms)
         printf(" =");
         print_first(&t->out[i]);
         putchar('\n');
+        if (!strcmp(t->out[i].dtype, "str"))
+            continue;
         if (o->stats)
             print_stats(&t->out[i]);
         if (o->top)
@@ -143,8 +153,8 @@ make_folder(const char *path)
 {
     char *copy = need(strdup(path));
 
-    for (char *s = copy + 1; *s; s++)
-        if (*s == '/') {
+    for (char *s = copy; *s; s++)
+        if (*s == '/' && s > copy) {
             *s = 0;
             mkdir(copy, 0777);
             *s = '/';
@@ -167,7 +177,7 @@ write_outputs(TnContext *ctx, const Options *o, const Tensors *t)
     return status;
 }
 
-/* ---- what should have come out --------------------------------------------------------------- */
+/* ---- expected outputs ------------------------------------------------------------------------ */
 
 static bool
 same_type(const TnTensor *x, const TnTensor *y)
@@ -211,7 +221,7 @@ find_output(const Tensors *t, const char *name)
     return i;
 }
 
-/* Before the model runs: it may run for long. */
+/* Are all outputs of --expect there? Asked before the model runs, which may take long. */
 static int
 check_expected(const Options *o, const Tensors *t)
 {

@@ -1,8 +1,8 @@
 /* identity: cheaper scalar expressions with the same value, by the table identities.def.
  *
- * A pattern is parsed with placeholders for x and c, reads of parameters that no nest has, and
- * compared node by node; the operand that matches a placeholder becomes x or c of the right side.
- * Sums and products match in either order.
+ * The left side of a row is parsed as a pattern and compared node by node. Its placeholders for x
+ * and c are reads of parameters that no nest has; the operand that one matches becomes x or c of
+ * the right side. Sums and products match in either order.
  */
 #include "algebra/internal.h"
 #include "text/text.h"
@@ -16,20 +16,28 @@ enum { X, C, NAMES };
 
 /* ---- guards ---------------------------------------------------------------------------------- */
 
+/* `constant` is the operand that matched c; NULL if the row has none. */
 static bool
-guard_any(const Scalar *constant)
+guard_any(DType t, const Scalar *constant)
+{
+    (void)t, (void)constant;
+    return true;
+}
+
+static bool
+guard_wide(DType t, const Scalar *constant)
 {
     (void)constant;
-    return true;
+    return !dtype_is_short(t);
 }
 
 /* A power of two: x / c and x * (1 / c) are then equal, rounded once. */
 static bool
-guard_reciprocal(const Scalar *constant)
+guard_reciprocal(DType t, const Scalar *constant)
 {
     int power;
 
-    return dtype_info[constant->dtype].bytes > 1 &&
+    return dtype_info[t].bytes > 1 &&
            fabs(frexp((Number){ .i = constant->u.bits }.f, &power)) == 0.5 &&
            power - 1 >= -NORMAL_POWERS && power - 1 <= NORMAL_POWERS;
 }
@@ -39,7 +47,7 @@ guard_reciprocal(const Scalar *constant)
 typedef struct {
     ScalarOp root;
     const char *from, *to;
-    bool (*guard)(const Scalar *constant);
+    bool (*guard)(DType t, const Scalar *constant);
 } Identity;
 
 static const Identity table[] = {
@@ -48,6 +56,7 @@ static const Identity table[] = {
 #undef IDENTITY
 };
 
+/* met [NAMES]: the operands that the placeholders matched so far. */
 static bool
 matches(const Scalar *pattern, const Scalar *s, const Scalar **met)
 {
@@ -86,7 +95,7 @@ scalar_identity(Ctx *c, const Scalar *s)
         for (uint32_t k = 0; k < NAMES; k++)
             stand_in[k] = scalar_load(c, s->dtype, UINT32_MAX - k, 0, NULL, NULL);
         if (matches(scalar_parse(c, table[i].from, NAMES, name, stand_in), s, met) &&
-            (!met[C] || table[i].guard(met[C])))
+            table[i].guard(s->dtype, met[C]))
             return scalar_parse(c, table[i].to, met[C] ? NAMES : 1, name, met);
     }
     return s;

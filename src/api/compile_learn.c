@@ -1,9 +1,10 @@
-/* compile_learn: learn a policy from the requests that a session recorded. */
+/* compile_learn: learn a policy, the order in which blocks of many requests run, from the requests
+ * that a session recorded (doc/batching.md). */
 #include "api/run_internal.h"
 
 #include "batch/batch.h"
 
-/* As policy_read reads it. */
+/* The learnt table as text, which policy_read reads. */
 static const char *
 table_text(Arena *a, const TnManifest *m, const Learnt *l)
 {
@@ -20,7 +21,7 @@ table_text(Arena *a, const TnManifest *m, const Learnt *l)
     return text_str(&t);
 }
 
-/* The least batches; of equals what costs least to find out. */
+/* The policy with the fewest batches; of equals the first, which decides faster. */
 static const char *
 best_policy(const Learnt *l, const char *table)
 {

@@ -131,6 +131,18 @@ point_symbols(Ctx *c, const Kernel *k, RowSymbols *s, const Expr **points)
     }
 }
 
+/* The axes of the rows of a contraction. Those of a matrix times one vector are on the column side.
+ * A batch of such is attention of one query, whose keys are not rows. */
+static AxisSet
+rows_of(const Nest *n, const Contraction *product)
+{
+    bool vector = !product->batch;
+
+    for (uint32_t x = 0; x < n->naxis; x++)
+        vector &= !(product->row >> x & 1) || expr_is(n->axis[x].extent, 1);
+    return vector ? product->col : product->row;
+}
+
 /* The symbols that count the rows of its contractions, at most s->cap. */
 static void
 row_symbols(Ctx *c, const Kernel *k, RowSymbols *s)
@@ -139,9 +151,9 @@ row_symbols(Ctx *c, const Kernel *k, RowSymbols *s)
 
     for (uint32_t i = 0; i < k->npart; i++) {
         const Nest *n = k->part[i].nest;
-        bool rows = nest_contraction(c, n, &product);
-        for (uint32_t x = 0; x < n->naxis && rows; x++)
-            if (product.row >> x & 1 && counts_symbols(n->axis[x].extent))
+        AxisSet rows = nest_contraction(c, n, &product) ? rows_of(n, &product) : 0;
+        for (uint32_t x = 0; x < n->naxis; x++)
+            if (rows >> x & 1 && counts_symbols(n->axis[x].extent))
                 add_symbols(s, n->axis[x].extent);
     }
 }

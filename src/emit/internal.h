@@ -32,7 +32,7 @@ typedef struct Emit {
     EmitHow how;
     SymbolList *sizes;            /* in the order of TnArgs.sym */
     SymbolList used;              /* symbols met so far: n0, n1, … */
-    VEC(const Atom *) from_sizes; /* values that follow from them alone: z0, z1, … */
+    VEC(const Atom *) from_sizes; /* values that follow from sizes alone: z0, z1, … */
     uint64_t lanes_used;          /* bit n: vectors of n lanes occur (n = 64 is bit 0) */
     VEC(Binding) env;             /* unrolled variables, and lets that are numbers or variables */
     VEC(Binding) lets;            /* all lets, for proofs: each in terms of loops and symbols */
@@ -92,15 +92,16 @@ CValue *emit_named(Emit *e, const Scalar *s);
 
 /* c_op.c */
 CValue emit_cast(Emit *e, const Scalar *s);
-CValue emit_blocks(Emit *e, const Scalar *s); /* lanes of two vectors */
-CValue emit_fold(Emit *e, const Scalar *s);   /* all lanes to one */
-CValue emit_one(Emit *e, const Scalar *s);    /* operations of one and two operands */
+/* the even, or odd, blocks of lanes of two vectors, in turn: a step of a transposition */
+CValue emit_blocks(Emit *e, const Scalar *s);
+CValue emit_fold(Emit *e, const Scalar *s); /* reduces all lanes to one */
+CValue emit_one(Emit *e, const Scalar *s);  /* operations of one and two operands */
 CValue emit_two(Emit *e, const Scalar *s);
 
 /* c_expr.c */
 const char *emit_index(Emit *e, const Expr *x);    /* an int64_t expression; may be a sum */
 const char *emit_of_sizes(Emit *e, const Atom *a); /* the value of one of from_sizes */
-/* elements from its start */
+/* the offset of an element in its buffer */
 const char *emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);
 const char *emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);
 const Scalar *emit_subst(Emit *e, const Scalar *s); /* with unrolled variables replaced */
@@ -115,13 +116,13 @@ bool emit_load_inside(Emit *e, const Scalar *s);
 bool emit_is_trusted(Emit *e, const Scalar *at);
 /* condition under which checked indices have an element; or NULL */
 const char *emit_exists(Emit *e, uint32_t rank, const Expr *const *at);
-/* reads or checks something that only a guard makes valid */
+/* Does it read or check something that only a guard makes valid? */
 bool emit_is_unsafe(Emit *e, const Scalar *s);
 
-/* c_type.c: how elements are called */
-/* a short float from its bits */
+/* c_type.c: C types of elements, and conversions */
+/* the f32 value of a short float, given as bits */
 const char *emit_widen(Emit *e, DType t, uint32_t lanes, const char *bits);
-/* and to its bits, rounded */
+/* the bits of a short float: an f32 value, rounded */
 const char *emit_narrow(Emit *e, DType t, uint32_t lanes, const char *value);
 /* f32, f32x16: f16 and bf16 compute as f32 */
 const char *emit_shape(Emit *e, DType t, uint32_t lanes);

@@ -21,11 +21,9 @@ typedef struct {
     const char *nests;                  /* --nests: a file with operators; NULL: none */
     /* --given: inputs that stay inputs although the model has values for them, "w,b"; NULL: none */
     const char *given;
-    /* "cell": a symbol n of its inputs becomes cell_n; NULL: n */
-    const char *prefix;
-    /* --library: a library with operators; NULL: none */
-    const char *library;
-    /* is this input a state of a session? NULL: there are no states */
+    const char *prefix;  /* "cell": a symbol n of the inputs becomes cell_n; NULL: stays n */
+    const char *library; /* --library: a library with operators; NULL: none */
+    /* Is this input a state of a session? NULL: there are no states. */
     bool (*is_state)(void *user, const char *input);
     void *user;
 } ImportOptions;
@@ -57,8 +55,8 @@ typedef struct {
 } Census;
 bool import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out);
 
-/* The table of operators, one row for each of ONNX's (and ONNX Runtime's) that can be imported, as
- * Markdown. */
+/* The table of operators as Markdown, one row for each of ONNX's (and ONNX Runtime's) that can be
+ * imported, but those that run graphs. */
 void import_operators(Text *t);
 
 /* A TensorProto file (`input_0.pb` of ONNX's test data). */

@@ -1,5 +1,4 @@
-/* names: the table of operators for users, and suggestions for names that are not in it. It has all
- * operators of ONNX. */
+/* names: the table of operators for users, and suggestions for names that are not in it. */
 #include "import/converters.h"
 
 #include <stdlib.h>
@@ -7,14 +6,14 @@
 
 enum { MOST = 64 };
 
-/* Edit distance (insert, delete, replace) of two words, ignoring case; MOST if a word is long. */
+/* Edit distance (insert, delete, replace) of two words, ignoring case; UINT32_MAX: one is long. */
 static uint32_t
 distance(const char *a, const char *b)
 {
     uint32_t row[MOST + 1], m = (uint32_t)strlen(a), n = (uint32_t)strlen(b);
 
     if (m >= MOST || n >= MOST)
-        return MOST;
+        return UINT32_MAX;
     for (uint32_t j = 0; j <= n; j++)
         row[j] = j;
     for (uint32_t i = 1; i <= m; i++) {

@@ -14,6 +14,7 @@
  * distance to the least. Constants that are read otherwise, by rows or at gather indices, stay
  * unpacked, and so do small ones.
  */
+#include "algebra/algebra.h"
 #include "normalise/normalise.h"
 
 #include "nest/walk.h"
@@ -246,7 +247,7 @@ copy_node(Graph *to, const Graph *from, const Node *n, const Packing *chosen, co
     arena_free(scratch);
     const Nest *made = nest_edit_done(c, &e);
     if (made)
-        graph_call_nest(to, made, n->loc, n->origin, value, value + n->in.count);
+        graph_call_nest(to, nest_simplify(c, made), n->loc, n->origin, value, value + n->in.count);
     return made != NULL;
 }
 

@@ -1,7 +1,7 @@
 /* loss: negative log likelihood, with and without a log-softmax.
  *
- * A target equal to ignore_index has no effect, and may be outside of the classes: the index read
- * there is class 0, and its term is 0.
+ * A target equal to ignore_index has no effect, whatever the scores, and may be outside of the
+ * classes: class 0 is read for it, and its term and weight are 0.
  */
 #include "op/build.h"
 
@@ -51,18 +51,18 @@ terms(Build *b, uint32_t x, uint32_t term, uint32_t weight)
     const char *target =
         ignores ? arena_printf(a, "(i64(t[%s]) == %lld ? 0 : i64(t[%s]))", i, ignored, i)
                 : arena_printf(a, "i64(t[%s])", i);
-    const char *counts =
+    const char *zero_or =
         ignores ? arena_printf(a, "i64(t[%s]) == %lld ? $T(0) : ", i, ignored) : "";
     const char *w = weighted ? arena_printf(a, "w[at(%s, classes)]", target) : "$T(1)";
 
     build_name(b, "classes", b->call->in[0]->dim[1]);
     if (!build_text(b, "weight", "t w? -> o", (uint32_t[]){ 1, build_in(b, 2), weight },
-                    "o[%s] = %s%s", i, counts, w))
+                    "o[%s] = %s%s", i, zero_or, w))
         return false;
     uint32_t at_term[] = { x, 1, weight, term };
     return build_text(b, "term", "x t w -> o", at_term,
-                      "o[%s] = -x[i0, at(%s, classes)%s%s] * w[%s]", i, target, *rest ? ", " : "",
-                      rest, i);
+                      "o[%s] = %s-x[i0, at(%s, classes)%s%s] * w[%s]", i, zero_or, target,
+                      *rest ? ", " : "", rest, i);
 }
 
 static bool

@@ -1,8 +1,7 @@
 /* sizes: relations between dimensions that a call requires, and broadcasting.
  *
- * An equality of dimensions that can be neither proved nor disproved becomes a constraint, which
- * the artefact checks at entry. From then on it is assumed, so an undecided comparison never loses
- * a shape.
+ * A relation that can be neither proved nor disproved becomes a constraint, which the artefact
+ * checks at entry. An equality is assumed from then on, so later proofs use it.
  */
 #include "op/call.h"
 
@@ -39,9 +38,9 @@ constraint_add(Arena *a, Constraints *list, Constraint k)
     return true;
 }
 
-/* False: it is checked already. Proofs cannot use all constraints. */
+/* Adds a constraint. False: it exists already. */
 static bool
-check_when_run(Ctx *c, const OpCall *call, Constraint needed, const char *what)
+add_constraint(Ctx *c, const OpCall *call, Constraint needed, const char *what)
 {
     needed.why = call->loc.node
                      ? arena_printf(c->arena, "%s, %s: %s", op_name(call), call->loc.node, what)
@@ -66,7 +65,7 @@ said(Ctx *c, What *w)
     return text;
 }
 
-/* a == b, or with `most` a <= b */
+/* a == b, or with `most` a <= b, which as a constraint is min(a, b) == a */
 static bool
 require_order(Ctx *c, const OpCall *call, bool most, const Expr *a, const Expr *b, What *w)
 {
@@ -83,7 +82,7 @@ require_order(Ctx *c, const OpCall *call, bool most, const Expr *a, const Expr *
                                .b = a,
                                .said = arena_printf(c->arena, "%s <= %s", expr_str(c, a),
                                                     expr_str(c, b)) };
-    if (check_when_run(c, call, needed, said(c, w)))
+    if (add_constraint(c, call, needed, said(c, w)))
         expr_assume_eq(c, needed.a, needed.b);
     return true;
 }
@@ -97,7 +96,8 @@ may_be_one(Ctx *c, const Expr *n)
     return i.lo <= 1 && i.hi >= 1;
 }
 
-/* Are symbol v and e 1 for the same values of v? min(v, 512) is such an e. */
+/* Are symbol v and e 1 for the same values of v, which is never negative? min(v, 512) is such an
+ * e. */
 static bool
 is_one_with(Ctx *c, const Expr *e, Var v)
 {
@@ -131,7 +131,7 @@ require_broadcast(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, What
     if (are_one_together(c, a, b))
         return require_order(c, call, false, a, b, w);
     bool swap = !may_be_one(c, a), one_way = swap || !may_be_one(c, b);
-    check_when_run(c, call,
+    add_constraint(c, call,
                    (Constraint){ .a = swap ? b : a,
                                  .b = swap ? a : b,
                                  .rule = one_way ? SIZES_INTO : SIZES_BROADCAST },
@@ -149,7 +149,7 @@ require_into(Ctx *c, const OpCall *call, const Expr *own, const Expr *dim, What 
         return true;
     if (!may_be_one(c, own) || expr_is(dim, 1) || are_one_together(c, own, dim))
         return require_order(c, call, false, own, dim, w);
-    check_when_run(c, call, (Constraint){ .a = own, .b = dim, .rule = SIZES_INTO }, said(c, w));
+    add_constraint(c, call, (Constraint){ .a = own, .b = dim, .rule = SIZES_INTO }, said(c, w));
     return true;
 }
 
@@ -203,7 +203,7 @@ op_broadcast_at(Ctx *c, const Expr *own, const Expr *dim, const Expr *axis)
         return expr_int(c, 0);
     if (!may_be_one(c, own) || expr_eq(c, NULL, own, dim) == YES)
         return axis;
-    /* 0, 0, 1, 1, … */
+    /* the step min(own / 2, 1) is 0 if `own` is 1, otherwise 1 */
     return expr_mul(
         c, axis,
         expr_simplify(c, NULL, expr_min(c, expr_div(c, own, expr_int(c, 2)), expr_int(c, 1))));
@@ -239,7 +239,7 @@ broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, What *w)
                 return NULL;
     a = expr_simplify(c, NULL, a); /* more may be known by now */
     b = expr_simplify(c, NULL, b);
-    if (expr_eq(c, NULL, a, b) == YES)
+    if (expr_eq(c, NULL, a, b) == YES) /* a number is preferred, then a symbol */
         return expr_const(b, NULL) || (!expr_const(a, NULL) && expr_is_var(b, NULL)) ? b : a;
     return !may_be_one(c, b)   ? b
            : !may_be_one(c, a) ? a

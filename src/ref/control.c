@@ -1,8 +1,8 @@
 /* control: nodes that run other graphs, and nodes that define symbols.
  *
- * A graph that a node runs has its own symbols, which the node binds; what the graph finds out
- * about sizes is visible only as the sizes of its results. The node's fresh symbols are read from
- * those sizes, and checked against their bounds and types.
+ * A graph that a node runs has its own symbols, which the node binds to values. What it finds out
+ * about sizes is visible only as the sizes of its results: from those the node's fresh symbols are
+ * read, and checked against their bounds and types.
  */
 #include "ref/internal.h"
 
@@ -134,7 +134,7 @@ rebind(Arena *a, const Graph *body, uint32_t ncarried, const Tensor *in, Symbols
 
 /* Appends the value of one iteration to the stack; all iterations have one shape. */
 static bool
-stack_turn(ControlRun *k, Arena *a, uint32_t i, int64_t iteration, const Tensor *value, Tensor *all)
+stack_push(ControlRun *k, Arena *a, uint32_t i, int64_t iteration, const Tensor *value, Tensor *all)
 {
     const Graph *g = k->r->g;
     size_t bytes = (size_t)tensor_count(value) * dtype_info[value->dtype].bytes;
@@ -209,7 +209,7 @@ run_loop(ControlRun *k)
         ok = check_constraints(body, &s) &&
              run_graph(body, next, &s, k->r->depth + 1, in, out, NULL, NULL);
         for (uint32_t i = carried; ok && i < nout; i++)
-            ok = !node_out(g, k->n, i) || stack_turn(k, next, i, iteration, &out[1 + i], &all[i]);
+            ok = !node_out(g, k->n, i) || stack_push(k, next, i, iteration, &out[1 + i], &all[i]);
         if (ok)
             go = *(const uint8_t *)out[0].data != 0;
         for (uint32_t i = 0; ok && i < carried; i++)
@@ -226,8 +226,8 @@ run_loop(ControlRun *k)
     return ok;
 }
 
-/* Rows are plain: joining along the first dimension copies array after array, along another
- * dimension row after row. */
+/* Concatenates the inputs along one dimension. For every index of the dimensions before it, a
+ * contiguous run of each input is copied. */
 static bool
 run_join(ControlRun *k)
 {

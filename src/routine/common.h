@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define TN_ROUTINE static __attribute__((unused))
+/* what is called with constants */
+#define TN_INLINED static inline __attribute__((always_inline, unused))
 
 /* A routine is called like a kernel, with a range of iterations. TnArgs is the beginning of its
  * arguments. */

@@ -6,7 +6,8 @@
  *
  * The loader identifies libraries by name: for a path that is already loaded it returns the old
  * library, even if another file has the name now (a model compiled again, loaded again). So it gets
- * a name made from the file's identity: the path with some of its last slashes written `/./`.
+ * a path that depends on the file's inode: before the file's name are 32 more slashes, some of them
+ * `/.`, as the bits of a hash say.
  *
  * Huge pages are requested for weights: if the file system has them in its cache, a model that
  * reads all weights at each step misses the TLB far less, and the first access faults 2 MB instead
@@ -49,7 +50,7 @@ open_file(const Report *r, struct stat *st)
     return -1;
 }
 
-/* ---- code ------------------------------------------------------------------------------- */
+/* ---- code ------------------------------------------------------------------------------------ */
 
 static const char *
 loader_name(Arena *a, const char *path, const struct stat *st)
@@ -72,7 +73,7 @@ unload(void *what)
         dlclose(f->library);
 }
 
-/* The address of what the file has at `address`; NULL: unknown. */
+/* Where an ELF address of the file is in memory; NULL: unknown. */
 static void *
 loaded_at(const Artefact *f, uint64_t address)
 {
@@ -120,7 +121,7 @@ load_code(Arena *a, const Report *r, const ArtefactHead *head, Artefact *f, cons
     return true;
 }
 
-/* Counts and ranks index our own tables, so they are checked first. */
+/* Counts and ranks index the runtime's tables, so they are checked first. */
 static bool
 check_manifest(const Report *r, const TnManifest *m)
 {
@@ -150,7 +151,7 @@ check_manifest(const Report *r, const TnManifest *m)
                       "the manifest contradicts itself; please report it, with the model");
 }
 
-/* ---- */
+/* ---- artefacts ------------------------------------------------------------------------------- */
 
 Artefact *
 artefact_open(Arena *a, Diags *d, const char *path)

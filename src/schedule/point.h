@@ -1,7 +1,8 @@
-/* point: named loops whose leaves are still nests. The steps of a schedule rearrange them.
+/* point: named loops whose leaves are still nests. The steps of a schedule rearrange them
+ * (doc/schedule.md).
  *
- * At first every part of a kernel is a perfect nest of loops over its axes, with the shared axes
- * once, outside. A step splits, fuses, reorders or runs loops, or gives a sum or an operand a
+ * At first every part (stage) of a kernel is a perfect nest of loops over its axes; the shared ones
+ * are once, outside. A step splits, fuses, reorders or runs loops, or gives a sum or an operand a
  * buffer. No step touches what a leaf computes: a leaf says "part p at this point", and the point
  * follows from the loops around it.
  *
@@ -40,12 +41,13 @@ typedef struct {
     bool inner;
     int64_t factor;
     Word tail;
-    int64_t rest; /* of the last, partial iteration */
-    IterId whole; /* this is a digit of it */
+    int64_t rest; /* the last, partial iteration is in blocks of this (peel 4, pad 16); 0: none */
+    IterId whole; /* the fused iterator that this is a digit of; 0: none */
     uint32_t nfrom;
-    IterId *from;     /* the digits of this one, outermost first */
-    bool pitched;     /* its rows have the pitch of the padded input tile under the window */
-    const Expr *size; /* of a dimension that is filled, of an image's row: the extent; else NULL */
+    IterId *from; /* the digits of this one, outermost first */
+    bool pitched; /* the pitch of the padded input tile under the window separates its digits */
+    /* the extent of a dimension that is filled, or of an image's row; NULL: an axis has it */
+    const Expr *size;
     /* an axis of a part computed at a loop: the iterator over its box; 0: the axis itself */
     IterId box;
     uint32_t put; /* … and for that one: the number of the put; 0: none */
@@ -55,8 +57,9 @@ typedef struct {
     IterId with; /* equal to this one: their loops were fused; 0: none */
 } Iter;
 
-/* NODE_IMAGE: all loops of a padded input tile's copy; they follow from its positions, and steps
- * cannot name them (lower_input_tile.c) */
+/* NODE_WALK: a loop that crosses the ends of rows, and runs row by row. NODE_IMAGE: all loops of a
+ * padded input tile's copy; they follow from its positions, and steps cannot name them
+ * (lower_input_tile.c). */
 typedef enum { NODE_LOOP, NODE_WALK, NODE_IMAGE, NODE_LEAF } LoopNodeKind;
 typedef enum {
     PHASE_COMPLETE, /* the part, its reduction included */
@@ -131,7 +134,7 @@ typedef struct {
     const Scalar *operand; /* of the nest: the operand that is copied */
     LoopNode *at, *leaf;
     Word space;
-    bool odd;
+    bool odd; /* its rows are an odd number of cache lines apart */
     /* stored as rows dim[0] of lanes dim[1], read as rows dim[1] of lanes dim[0] */
     bool transposed;
     /* iterations of `at` by which its memory is prefetched; 0: not */
@@ -223,9 +226,8 @@ typedef struct Points {
     VEC(Prefetch) prefetch;
     LoopNode *root;
     IterId (*axis)[NEST_MAX_AXES]; /* [part][axis] */
-    /* the innermost shared axes that each part has loops of its own for */
-    uint32_t apart;
-    int64_t grain; /* 0: not given */
+    uint32_t apart; /* every part has loops of its own for that many of the innermost shared axes */
+    int64_t grain;  /* iterations of the parallel loop that are worth a thread; 0: not given */
     /* [nin + nout] arguments with non-temporal stores; NULL: none */
     Stream *stream;
     const char *why; /* the first step that failed, and why; NULL: none */
@@ -243,9 +245,9 @@ bool points_lower(Points *p);
 /* The order of the reductions below n, a line for each leaf (summation_order.c). */
 void points_summation_order(const Points *p, const LoopNode *n, Text *t);
 
-/* ---- for those who apply steps --------------------------------------------------------------- */
+/* ---- for the files that apply steps ---------------------------------------------------------- */
 
-/* false */
+/* Sets `why`; returns false. */
 bool points_refuse(Points *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 LoopNode *node_new(Points *p, LoopNodeKind kind, LoopNode *up, Phase phase, Sym prefix);
 LoopNode *node_loop(Points *p, LoopNode *up, IterId x, Phase phase, Sym prefix);
@@ -263,9 +265,9 @@ IterId iter_new(Points *p, Sym name, AxisKind kind);
 /* Moves the buffers of one loop's body to another's. */
 void points_live_at(Points *p, const LoopNode *was, LoopNode *is);
 bool name_is_free(Points *p, Sym name, Sym prefix); /* or refused */
-/* The leaf that adds to (or is) part `part`, and its number by the name of its result; NO_SLOT,
- * refused. */
+/* The leaf that adds to (or is) part `part`. */
 LoopNode *part_leaf(Points *p, uint32_t part);
+/* The number of the part whose result has this name; NO_SLOT, refused. */
 uint32_t points_part(Points *p, Sym name);
 /* Is n inside loop `around`? */
 bool node_inside(const LoopNode *n, const LoopNode *around);
@@ -273,16 +275,17 @@ bool node_inside(const LoopNode *n, const LoopNode *around);
 const Scalar *part_reduction(const Points *p, uint32_t part);
 /* An unknown value: in place of one that is not to be examined. A number would be simplified. */
 const Scalar *value_unknown(Ctx *c, DType t);
-/* Its items, as the values of the nest name them, with unknown operands. */
+/* Item i of a reduction, as the values of the nest name it. */
 const Scalar *reduction_item(Ctx *c, const Scalar *reduce, uint32_t i);
+/* Maps every item of a reduction to an unknown value. */
 void reduction_left_out(Ctx *c, Map *values, const Scalar *reduce);
 /* Of a scan that reads only the previous element of its output: that read; NULL: no such scan. */
 const Scalar *part_previous(const Points *p, uint32_t part);
-bool part_is_filled(const Points *p, uint32_t part); /* before it runs */
+bool part_is_filled(const Points *p, uint32_t part); /* are its outputs, before it runs? */
 /* Is the axis a complete dimension of every write, so that its iterations write separate
  * elements? */
 bool axis_separates_writes(Ctx *c, const Nest *n, uint32_t axis);
-Sym part_name(const Points *p, uint32_t part); /* of what it makes */
+Sym part_name(const Points *p, uint32_t part); /* the name of its result */
 /* Is the value of x known inside loop `at`, given the iterators of a list? */
 bool iter_is_known(const Points *p, const LoopNode *at, IterId x, const IterId *dim, uint32_t ndim);
 /* Do a part's boxes begin at one index along this dimension, in all iterations inside `at`? */
@@ -300,7 +303,8 @@ typedef VEC(PartRead) PartReads;
 PartReads points_reads(const Points *p, uint32_t buffer);
 /* A read of a buffer in a value of a part; NULL: none. */
 const Scalar *value_reads(const Points *p, uint32_t part, const Scalar *value, uint32_t buffer);
-bool leaf_reads(const Points *p, const LoopNode *leaf, uint32_t buffer); /* itself */
+/* Does the leaf itself read it? */
+bool leaf_reads(const Points *p, const LoopNode *leaf, uint32_t buffer);
 
 /* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c,
  * step_skip.c, step_online.c, step_omit.c, step_stream.c). */

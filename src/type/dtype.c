@@ -28,8 +28,7 @@ dtype_from_onnx(int onnx)
     return DT_NONE;
 }
 
-/* NumPy itself has no bf16: ml_dtypes writes its own as two bytes of no meaning, and so does
- * Tenon. */
+/* NumPy itself has no bf16: it calls that of ml_dtypes two bytes without meaning, <V2 or |V2. */
 DType
 dtype_from_npy(const char *descr)
 {

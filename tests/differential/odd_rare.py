@@ -536,6 +536,7 @@ node("ccp", "CenterCropPad", [f(5, 7), np.array([8, 4])], opset=18, consts=(1,))
 node("ccp_neg", "CenterCropPad", [f(5, 7), np.array([8])], dict(axes=[-1]), opset=18, consts=(1,))
 # losses
 node("nll", "NegativeLogLikelihoodLoss", [f(3, 5), np.array([1, 0, 4]), np.abs(f(5))], dict(reduction="mean", ignore_index=0), opset=13)
+node("nll_ignored_inf", "NegativeLogLikelihoodLoss", [np.array([[-np.inf, -1], [-2, -3]], "f4"), np.array([7, 1])], dict(ignore_index=7), opset=13, kept=True)
 node("sce", "SoftmaxCrossEntropyLoss", [f(3, 5, 2), ints(0, 5, 3, 2)], {}, 2, opset=13)
 # contrib with optional inputs left out
 node("skipln", "SkipLayerNormalization", [f(2, 3, 8), f(2, 3, 8), f(8)], {}, domain=MS)

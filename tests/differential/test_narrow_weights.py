@@ -146,3 +146,14 @@ def test_product_by_blocks_of_four_bits(tmp_path, zeros, rows, target, k, n, blo
     subprocess.run([TENON, "run", tmp_path / "m.so", "--input", f"x=@{tmp_path / 'x.npy'}", "--output-dir", tmp_path], capture_output=True, check=True)
     want = x @ dense.T
     assert np.abs(np.load(tmp_path / "y.npy") - want).max() <= 1e-5 * np.abs(want).max()
+
+
+def test_dequantized_blocks_are_summed_by_words(tmp_path):
+    """Weights that DequantizeLinear widens have programs for one row as MatMulNBits' have."""
+    w = helper.make_tensor("w", T.INT4, (256, 96), np.random.default_rng(5).integers(0, 256, 256 * 48, dtype="u1").tobytes(), raw=True)
+    scales = numpy_helper.from_array(np.full((8, 96), 0.05, "f4"), "s")
+    nodes = [helper.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=0, block_size=32), helper.make_node("MatMul", ["x", "d"], ["y"])]
+    graph = helper.make_graph(nodes, "blocks", [helper.make_tensor_value_info("x", T.FLOAT, (1, 256))], [helper.make_tensor_value_info("y", T.FLOAT, (1, 96))], [w, scales])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    chosen = subprocess.run([TENON, "compile", tmp_path / "m.onnx", "--target", "x86-64-v3", "--dump=choose", "--stop-after=choose"], capture_output=True, text=True, check=True).stdout
+    assert "acc reg factored" in chosen, chosen

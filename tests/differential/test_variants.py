@@ -94,6 +94,22 @@ def test_chosen(tmp_path):
     agree(tmp_path, tmp_path / "m.so", w, "--input", f"w=@{tmp_path}/w.npy")
 
 
+def test_matrix_times_vector(tmp_path):
+    """Its rows are rows although they are the innermost axis of the result: there is a program for one."""
+    w = np.random.default_rng(1).standard_normal(247, dtype=np.float32)
+    graph = helper.make_graph([helper.make_node("Exp", ["x"], ["e"]), helper.make_node("MatMul", ["e", "w"], ["y"])], "scores",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 247])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch"])],
+                              [numpy_helper.from_array(w, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    assert "variant batch == 1 {" in dump(tmp_path, "choose", "--target", "x86-64-v3")
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
+    for batch in (0, 1, 2, 70):
+        x = np.random.default_rng(batch).standard_normal((batch, 247), dtype=np.float32)
+        np.save(tmp_path / "x.npy", x)
+        tenon("run", tmp_path / "m.so", "--input", f"x=@{tmp_path}/x.npy", "--output-dir", tmp_path)
+        assert np.allclose(np.load(tmp_path / "y.npy"), np.exp(x) @ w, rtol=1e-4, atol=1e-4)
+
+
 def test_as_many_as_are_allowed(tmp_path):
     """A kernel has its own program, and of the others those that gain most."""
     m, w = product(48, 64, constant=False)

@@ -395,6 +395,7 @@ def test_outputs_are_files_with_fit_names(tenon, built):
     out = tenon.folder / "work" / "made" / "here"
     assert [p.name for p in out.iterdir()] == ["y_out_0.npy"]
     np.testing.assert_allclose(np.load(out / "y_out_0.npy"), expected(numbers()), rtol=1e-5, atol=1e-6)
+    tenon.fails(USAGE, "run", built, f"--input=x=@{x}", "--output-dir", "", says="--output-dir")
 
 
 def test_expect_agrees_and_differs(tenon, built):

@@ -236,6 +236,16 @@ def test_stats_and_the_largest(tenon, work):
     np.save(work / "x.npy", np.float32([3, -1, 2]))
     said = tenon("run", "m.onnx", "--input", "x=@x.npy", "--stats", "--top", "2").stdout
     assert "min -3, max 1, mean -1.33333" in said and "row 0: 1 (1), 2 (-2)" in said and " ms\n" in said
+    np.save(work / "x.npy", np.float32([np.nan, -1, 2]))
+    said = tenon("run", "m.onnx", "--input", "x=@x.npy", "--top", "3").stdout
+    assert "row 0: 1 (1), 2 (-2), 0 (" in said, said
+
+
+def test_strings_have_no_stats(tenon, work):
+    (work / "m.tn").write_text("graph @g(%x: str[2]) -> (%y) {\n  %y: str[2] = identity(%x)\n}\n")
+    np.save(work / "x.npy", np.array(["a", "b"]))
+    said = tenon("run", "m.tn", "--input", "x=@x.npy", "--stats", "--top", "1").stdout
+    assert '"a" "b"' in said and "NaN" not in said and "row" not in said, said
 
 
 def test_tolerances_are_those_of_the_type(tenon, work):

@@ -229,7 +229,8 @@ def test_every_unsupported_node_is_reported_at_once(save):
 
 
 @pytest.mark.parametrize("op, says", [("Rleu", "there is no operator Rleu; did you mean Relu?"), ("maxpool", "did you mean MaxPool?"),
-                                      ("Zyzzyva", "there is no operator Zyzzyva in ONNX, and Tenon has none of that name")])
+                                      ("Zyzzyva", "there is no operator Zyzzyva in ONNX, and Tenon has none of that name"),
+                                      ("N" * 200, "in ONNX, and Tenon has none of that name")])
 def test_names_of_operators(save, op, says):
     """A mistyped name gets the nearest one."""
     fails(UNSUPPORTED, save(make([node(op, "x", name="n")])), says, "tenon operators" if "did you" not in says else "n")

@@ -673,6 +673,21 @@ test_prints(void **state)
     assert_non_null(strstr(text_str(&t), " us: flops "));
 }
 
+/* Few GEMMs are divided: every thread takes part in each, so it calls the library for each. */
+static void
+test_library_calls(void **state)
+{
+    Machine m = plain;
+    LibraryProduct p = { .dtype = DT_F32, .batch = 2, .rows = 1, .columns = 1, .sum = 1 };
+
+    (void)state;
+    m.blas_f32_per_second = m.blas_layout_per_second = 1e30;
+    m.blas_call_seconds = 1;
+    assert_int_equal(lround(cost_library(&p, &m)), 2); /* 2 on one core, 2 on each of four */
+    p.batch = 8;
+    assert_int_equal(lround(cost_library(&p, &m)), 5); /* 8, and 2 on each */
+}
+
 int
 main(void)
 {
@@ -709,6 +724,7 @@ main(void)
         TEST(test_rounding),
         TEST(test_numbers),
         TEST(test_prints),
+        TEST(test_library_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
