@@ -77,7 +77,9 @@ const Atom *expr_single(const Expr *e, AtomKind kind, int64_t *plus);
 /* Split e = coef * atom + rest, with `atom` as a plain factor. False if a power of it occurs. */
 bool expr_split_atom(Ctx *c, const Expr *e, const Atom *atom, const Expr **coef, const Expr **rest);
 
-uint32_t term_degree(const Term *t);              /* the sum of its powers */
+uint32_t term_degree(const Term *t); /* the sum of its powers */
+/* negative if a's monomial precedes b's, 0 if they are one */
+int term_compare(const Term *a, const Term *b);
 bool term_divides(const Term *by, const Term *t); /* with an integer coefficient */
 const Expr *term_quotient(Ctx *c, const Term *t, const Term *by);
 /* Long division by the leading term of b: a = q * b + r, for b != 0. */

@@ -293,15 +293,8 @@ contains(const Expr *e, const Expr *part)
     uint32_t i = 0;
 
     for (uint32_t k = 0; k < part->nterm; k++, i++) {
-        while (i < e->nterm) {
-            bool same = e->term[i].nfactor == part->term[k].nfactor;
-            for (uint32_t f = 0; same && f < part->term[k].nfactor; f++)
-                same = e->term[i].factor[f].atom == part->term[k].factor[f].atom &&
-                       e->term[i].factor[f].power == part->term[k].factor[f].power;
-            if (same)
-                break;
+        while (i < e->nterm && term_compare(&e->term[i], &part->term[k]))
             i++;
-        }
         if (i == e->nterm || (e->term[i].coef < 0) != (part->term[k].coef < 0) ||
             (e->term[i].coef < 0 ? e->term[i].coef > part->term[k].coef
                                  : e->term[i].coef < part->term[k].coef))

@@ -28,6 +28,8 @@ num_op(ScalarOp op, DType t, Number x, Number y, Number z)
 
 /* ---- tensors, symbols (tensor.c) ------------------------------------------------------------- */
 
+/* A variable's value under Symbols, for expr_eval. */
+bool symbol_value(void *symbols, Var v, int64_t *out);
 /* The value of e under s; reports a symbol without a value, or an overflow, for `what`. */
 bool symbols_eval(Ctx *c, const Symbols *s, Loc loc, const char *what, const Expr *e, int64_t *v);
 /* t's sizes under s, without contents. */

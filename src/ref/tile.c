@@ -187,12 +187,6 @@ compile_code(Tiled *t, const Code *code, TileCode *out)
 
 /* ---- nests ----------------------------------------------------------------------------------- */
 
-static bool
-symbol_value(void *user, Var v, int64_t *out)
-{
-    return v.kind == VAR_SYMBOL && symbols_get(user, (Sym)(uintptr_t)v.id, out);
-}
-
 int64_t
 axis_extent(const CompiledNest *p, const Axis *axis)
 {

@@ -38,8 +38,10 @@ parse_index_operand(Scope *s, Operand *v)
 
     if (n == 0 && parse_accept(p, "("))
         return parse_body(s, v) && parse_expect(p, ")");
-    if (called && (parse_accept(p, "min") || parse_accept(p, "max")))
-        return parse_call(s, p->s[-1] == 'n' ? S_MIN : S_MAX, v);
+    if (called && parse_accept(p, "min"))
+        return parse_call(s, S_MIN, v);
+    if (called && parse_accept(p, "max"))
+        return parse_call(s, S_MAX, v);
     if (!scope_enter(s))
         return false;
     s->index = false;
@@ -56,7 +58,7 @@ bool
 index_apply(Scope *s, ScalarOp op, const Operand *a, Operand *v)
 {
     Ctx *c = s->p->ctx;
-    const Expr *x = a[0].e, *y = a[1].e;
+    const Expr *x = a[0].e, *y = op == S_NEG ? NULL : a[1].e;
 
     *v = (Operand){ .e = op == S_ADD   ? expr_add(c, x, y)
                          : op == S_SUB ? expr_sub(c, x, y)
