@@ -4,9 +4,9 @@
  * that suits one of these is slow at the others. So programs are also priced with all of those
  * symbols 1, with one of them small, and at hinted sizes (--dim-hint). A variant is kept if it is
  * clearly faster there than the kernel's own program; for one row, where the time is that of
- * reading the weights and is predicted more exactly, if it is faster at all. Variants must use the
- * constant layouts of the kernel's own program. One thread may have a program of its own, at those
- * sizes or at all.
+ * reading the weights and is predicted more exactly, if another program is faster at all. Variants
+ * must use the constant layouts of the kernel's own program. One thread may have a program of its
+ * own, at those sizes or at all.
  *
  * Kernels of a program for many requests (SymbolInfo.alike) keep the order of sums in all
  * variants. They may have one for one row, if it is clearly faster. They have none for a hinted
@@ -131,16 +131,23 @@ point_symbols(Ctx *c, const Kernel *k, RowSymbols *s, const Expr **points)
     }
 }
 
-/* The axes of the rows of a contraction. Those of a matrix times one vector are on the column side.
- * A batch of such is attention of one query, whose keys are not rows. */
+/* The axes of the rows of a contraction. If its row side is of constant size, as that of a vector or
+ * of a convolution's channels is, rows are on its column side: all but the points of an image. A
+ * batch of such contractions is attention of one query, whose keys are not rows. */
 static AxisSet
-rows_of(const Nest *n, const Contraction *product)
+rows_of(Ctx *c, const Nest *n, const Contraction *product)
 {
-    bool vector = !product->batch;
+    bool vector = true;
 
     for (uint32_t x = 0; x < n->naxis; x++)
-        vector &= !(product->row >> x & 1) || expr_is(n->axis[x].extent, 1);
-    return vector ? product->col : product->row;
+        if (product->row >> x & 1) {
+            if (!expr_const(n->axis[x].extent, NULL))
+                return product->row;
+            vector &= expr_is(n->axis[x].extent, 1);
+        }
+    return vector && product->batch ? 0
+                                    : product->col & ~slides_of(c, product->a, product->sum) &
+                                          ~slides_of(c, product->b, product->sum);
 }
 
 /* The symbols that count the rows of its contractions, at most s->cap. */
@@ -151,7 +158,7 @@ row_symbols(Ctx *c, const Kernel *k, RowSymbols *s)
 
     for (uint32_t i = 0; i < k->npart; i++) {
         const Nest *n = k->part[i].nest;
-        AxisSet rows = nest_contraction(c, n, &product) ? rows_of(n, &product) : 0;
+        AxisSet rows = nest_contraction(c, n, &product) ? rows_of(c, n, &product) : 0;
         for (uint32_t x = 0; x < n->naxis; x++)
             if (rows >> x & 1 && counts_symbols(n->axis[x].extent))
                 add_symbols(s, n->axis[x].extent);
@@ -325,7 +332,8 @@ is_gain(const VariantQuery *q, const Candidate *tried)
     for (uint32_t i = 0; i < tried->guard.n; i++)
         one_row &= tried->guard.at[i].most == 1;
     bool large = q->alike || is_for_one_thread(&tried->guard);
-    double share = !one_row ? CLEARLY : large ? CLEARLY_FASTER : 1;
+    bool same = !strcmp(tried->program, q->own); /* only its sizes are known */
+    double share = !one_row || same ? CLEARLY : large ? CLEARLY_FASTER : 1;
     return tried->seconds <= share * tried->without;
 }
 

@@ -110,6 +110,16 @@ def test_matrix_times_vector(tmp_path):
         assert np.allclose(np.load(tmp_path / "y.npy"), np.exp(x) @ w, rtol=1e-4, atol=1e-4)
 
 
+def test_samples_beside_the_points_of_an_image(tmp_path):
+    """Rows are channels, of constant number, and columns the 16 points of each sample: one sample has a program."""
+    w = np.random.default_rng(1).standard_normal((64, 32, 4, 4), dtype=np.float32)
+    graph = helper.make_graph([helper.make_node("Reshape", ["x", "shape"], ["i"]), helper.make_node("ConvTranspose", ["i", "w"], ["y"], strides=[2, 2], pads=[1] * 4)], "up",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 1024])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.array([-1, 64, 4, 4]), "shape")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    assert "variant batch == 1 {" in dump(tmp_path, "choose", "--target", "x86-64-v3")
+
+
 def test_as_many_as_are_allowed(tmp_path):
     """A kernel has its own program, and of the others those that gain most."""
     m, w = product(48, 64, constant=False)
