@@ -13,8 +13,8 @@
 /* of a block's rows in the output: longer rows there, or in the input; prices decide */
 static const int64_t block_lines[] = { 4, 1 };
 
-/* The axis along which all reads that are not contiguous along `last` are. False: none, or they
- * differ. */
+/* The axis along which all reads that have another stride along `last` are contiguous. False: none,
+ * or they differ. */
 static bool
 turned_axis(RowPart *r, const Accesses *all, uint32_t last, uint32_t *axis, const Scalar **load,
             uint32_t *nload)
@@ -28,10 +28,10 @@ turned_axis(RowPart *r, const Accesses *all, uint32_t last, uint32_t *axis, cons
         const Scalar *s = all->at[i].load;
         AxisSet units = 0;
         const Expr *stride = low_stride(&r->low, s, last);
-        if (!stride || s->u.load.outside || all->at[i].conditional)
+        if (s->u.load.outside || all->at[i].conditional)
             return false;
-        if (expr_is(stride, 0) || expr_is(stride, 1))
-            continue;
+        if (!stride || expr_is(stride, 0) || expr_is(stride, 1))
+            continue; /* no stride: a table of groups, x[j // 12] */
         for (uint32_t x = 0; x + 1 < r->nown; x++) {
             const Expr *along = low_stride(&r->low, s, r->own[x]);
             if (along && expr_is(along, 1))

@@ -62,3 +62,17 @@ def test_regions_of_channels_that_lie_together(channels, size, tmp_path):
     got, want, text = outputs(tmp_path, nodes, feeds, dict(x=[2, *size, channels], r=["n", 4], b=["n"]), ["n", channels, 3, 5], "--dim-hint", "n=100")
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
     assert channels < 16 or "split c by" in text
+
+
+def test_groups_of_channels_are_turned(tmp_path):
+    """A value for each group of channels is a table along lanes: what reads it moves channels last in tiles all the same."""
+    x = RNG.standard_normal((1, 48, 32, 32)).astype("f4")
+    m = RNG.standard_normal((1, 4)).astype("f4")
+    size = helper.make_node("Constant", [], ["wide"], value=helper.make_tensor("wide", TensorProto.INT64, [5], [1, 4, 12, 32, 32]))
+    back = helper.make_node("Constant", [], ["flat"], value=helper.make_tensor("flat", TensorProto.INT64, [4], [1, 48, 32, 32]))
+    group = helper.make_node("Constant", [], ["one"], value=helper.make_tensor("one", TensorProto.INT64, [3], [2, 3, 4]))
+    nodes = [size, back, group, helper.make_node("Reshape", ["x", "wide"], ["g"]), helper.make_node("Unsqueeze", ["m", "one"], ["u"]), helper.make_node("Sub", ["g", "u"], ["s"]),
+             helper.make_node("Reshape", ["s", "flat"], ["f"]), helper.make_node("Transpose", ["f"], ["y"], perm=[0, 2, 3, 1])]
+    got, want, chosen = outputs(tmp_path, nodes, {"x": x, "m": m}, {"x": x.shape, "m": m.shape}, [1, 32, 32, 48], "--target", "x86-64-v3")
+    np.testing.assert_array_equal(got, want)
+    assert "turned" in chosen, chosen
