@@ -194,8 +194,8 @@ TN_API TnStatus tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTens
  * out[i].data NULL: the session owns the output's memory, valid until its next run. That run may
  * take it as an input, so that an output can be fed back (a cache of keys and values). Memory of
  * the caller must not overlap that of an input or another output: such a call is refused, with both
- * names. out[i].dims and .bytes are set. A run allocates only for sizes that are larger than all
- * before and were not reserved. */
+ * names. out[i].dims and .bytes are set; .dims, too, is valid until the next run. A run allocates
+ * only for sizes that are larger than all before and were not reserved. */
 TN_API TnStatus tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 /* One of many requests: arguments and result of a run. */
 typedef struct TnRequest {

@@ -231,8 +231,10 @@ free_owned(void *what)
 {
     TnSession *s = what;
     for (int32_t i = 0; s->owned && i < s->ports.nout; i++)
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < 2; k++) {
             free(s->owned[i][k].at);
+            free(s->owned[i][k].before);
+        }
 }
 
 /* 0 of a program that was compiled before there were states. */
@@ -282,6 +284,7 @@ session_make(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **
     s->in_dims = arena_alloc_array(a, (size_t)s->ports.nin, sizeof *s->in_dims);
     s->in_bytes = NEW_ARRAY(a, int64_t, s->ports.nin);
     s->turn = NEW_ARRAY(a, uint8_t, s->ports.nout);
+    s->out_dims = arena_alloc_array(a, (size_t)s->ports.nout, sizeof *s->out_dims);
     s->owned = arena_alloc_array(a, (size_t)s->ports.nout, sizeof *s->owned);
 
     if (o && o->pool) {
@@ -460,8 +463,9 @@ input_in(const TnSession *s, const void *at, int64_t bytes)
     return -1;
 }
 
+/* keep: what is there may be what the last run gave. It is kept once: what follows no run gave. */
 static bool
-own_memory(TnSession *s, int32_t i, int turn, int64_t bytes)
+own_memory(TnSession *s, int32_t i, int turn, int64_t bytes, bool keep)
 {
     Owned *own = &s->owned[i][turn];
     if (own->at && own->bytes >= bytes)
@@ -469,8 +473,10 @@ own_memory(TnSession *s, int32_t i, int turn, int64_t bytes)
     /* What grows grows again; but the first time to the byte, so that an address sanitizer sees a
      * kernel that writes behind it. */
     int64_t room = bytes + (own->at ? bytes / 4 : 0);
-    free(own->at);
-    *own = (Owned){ NULL, 0 };
+    keep = keep && !own->before;
+    if (!keep)
+        free(own->at);
+    *own = (Owned){ .before = keep ? own->at : own->before };
     if (posix_memalign(&own->at, 64, room ? (size_t)room : 1))
         return diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){ 0 },
                           "cannot get %lld bytes of memory for output \"%s\"", (long long)bytes,
@@ -485,8 +491,10 @@ tn_given(const TnSession *s, int32_t i, const TnTensor *x)
 {
     const Owned *own = s->owned[i];
     const void *at = x->data;
-    bool ours = at == own[0].at || at == own[1].at || at == own[0].made || at == own[1].made ||
-                (s->before && arena_holds(s->before, at));
+    bool ours = s->before && arena_holds(s->before, at);
+
+    for (int k = 0; k < 2; k++)
+        ours |= at == own[k].at || at == own[k].made || at == own[k].before;
 
     return ours ? NULL : x->data;
 }
@@ -515,7 +523,7 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
                           "is no longer valid; "
                           "copy it after its run",
                           input_name(s, old), name);
-    if (!own_memory(s, i, turn, o->bytes))
+    if (!own_memory(s, i, turn, o->bytes, false))
         return false;
     s->turn[i] = (uint8_t)turn;
     o->data = own[turn].at;
@@ -571,7 +579,7 @@ reserve(TnSession *s, const int64_t *length, const TnTensor *in, int32_t nin)
         return false;
     for (int32_t i = 0; i < s->ports.nout; i++)
         for (int turn = 0; turn <= fits_an_input(s, i); turn++)
-            if (!own_memory(s, i, turn ? !s->turn[i] : s->turn[i], s->out[i].bytes))
+            if (!own_memory(s, i, turn ? !s->turn[i] : s->turn[i], s->out[i].bytes, true))
                 return false;
     return true;
 }
@@ -698,7 +706,13 @@ tn_run_one(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t
         if (s->out[i].made && !give_made(s, i, x))
             return false;
         tn_tell_output(s, i, x);
+        memcpy(s->out_dims[i], x->dims, sizeof s->out_dims[i]);
+        x->dims = s->out_dims[i];
         x->data = s->out[i].data;
+        for (int k = 0; k < 2; k++) {
+            free(s->owned[i][k].before);
+            s->owned[i][k].before = NULL;
+        }
     }
     return true;
 }

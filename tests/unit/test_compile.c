@@ -187,6 +187,38 @@ requests_may_be_given_again(void **state)
     }
 }
 
+/* Not only what prepares a run of other sizes: what the run before gave is still to be read. */
+static void
+results_stay_until_the_next_run(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const int64_t dims[] = { 1, 4 };
+    int64_t more[] = { 0, 4 };
+    float x[4] = { 1, 2, 3, 4 };
+    TnTensor in = { sizeof in, "x", "f32", 2, dims, x, sizeof x }, out = TN_INIT(TnTensor);
+    TnTensor large = { sizeof in, "x", "f32", 2, more, NULL, 0 }, sized = TN_INIT(TnTensor);
+    TnModel *m;
+    TnSession *s;
+
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
+    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    for (int64_t n = 1000; n < 100000; n *= 16) {
+        assert_int_equal(tn_run(s, &in, 1, &out, 1), TN_OK);
+        for (int k = 0; k < 2; k++) { /* the second replaces what the first reserved */
+            more[0] = n << 2 * k;
+            assert_int_equal(tn_prepare(s, &large, 1, &sized, 1), TN_OK);
+            assert_int_equal(sized.dims[0], more[0]);
+            assert_int_equal(tn_session_reserve(s, &large, 1), TN_OK);
+        }
+        assert_int_equal(out.dims[0], 1);
+        assert_memory_equal(out.data, ((float[]){ 50, 60 }), 2 * sizeof(float));
+    }
+    tn_session_free(s);
+    tn_model_free(m);
+}
+
 /* What one model teaches of `n` must not hold for the next. */
 static void
 contents(char *out, size_t room, const char *path)
@@ -392,6 +424,7 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         T(requests_that_run_together_have_aligned_memory),
         T(requests_may_be_given_again),
+        T(results_stay_until_the_next_run),
         T(a_text_model_compiles_runs_and_agrees_with_the_interpreter),
         T(choices_are_found_again_and_are_the_same),
         T(models_of_one_context_do_not_share_symbols),
