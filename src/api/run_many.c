@@ -66,6 +66,8 @@ place(Many *m, TnRequest *r, void **out, TnBlock **made)
         RunOutput *o = &s->out[i];
         if (o->made) {
             made[s->ports.out[i]] = NEW(m->a, TnBlock);
+            o->data = tn_given(s, i, x);
+            o->room = o->data ? x->bytes : 0;
             continue;
         }
         x->data = tn_given(s, i, x);

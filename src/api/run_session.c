@@ -509,9 +509,11 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
     const char *name = output_name(s, i);
     if (!check_name(s->ctx, "output", i, x->name, name))
         return false;
+    o->data = tn_given(s, i, x);
+    o->room = o->data ? x->bytes : 0;
     if (o->made) /* memory comes with the size */
         return true;
-    if ((o->data = tn_given(s, i, x)))
+    if (o->data)
         return tn_output_fits(s, i, o, x->bytes);
     int turn = s->turn[i];
     if (input_in(s, own[turn].at, own[turn].bytes) >= 0)
@@ -530,20 +532,26 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
     return true;
 }
 
+static int64_t
+room_of(const RunOutput *o)
+{
+    return o->made ? o->room : o->bytes;
+}
+
 /* Kernels write outputs while others are still to read inputs. */
 bool
 tn_apart(TnSession *s)
 {
     for (int32_t i = 0; i < s->ports.nout; i++) {
         const RunOutput *o = &s->out[i];
-        int32_t k = input_in(s, o->data, o->bytes);
+        int32_t k = input_in(s, o->data, room_of(o));
         if (k >= 0)
             return diag_usage(&s->ctx->c.diags,
                               "input \"%s\" and output \"%s\" overlap in memory: give the output "
                               "memory of its own, or none",
                               input_name(s, k), output_name(s, i));
         for (k = 0; k < i; k++)
-            if (overlap(o->data, o->bytes, s->out[k].data, s->out[k].bytes))
+            if (overlap(o->data, room_of(o), s->out[k].data, room_of(&s->out[k])))
                 return diag_usage(
                     &s->ctx->c.diags,
                     "outputs \"%s\" and \"%s\" overlap in memory: give each memory of "
@@ -665,7 +673,7 @@ tn_session_state_reserve(TnSession *s, int64_t length, const TnTensor *in, int32
 
 /* An output whose size only the run told: in the session's memory, or copied to the caller's if
  * there is any. */
-static bool
+static void
 give_made(TnSession *s, int32_t i, const TnTensor *x)
 {
     RunOutput *o = &s->out[i];
@@ -674,13 +682,9 @@ give_made(TnSession *s, int32_t i, const TnTensor *x)
 
     own[1].made = own[0].made;
     own[0].made = o->data;
-    if (!given)
-        return true;
-    if (!tn_output_fits(s, i, o, x->bytes))
-        return false;
-    memcpy(given, o->data, (size_t)o->bytes);
-    o->data = given;
-    return true;
+    if (given && o->bytes)
+        memcpy(given, o->data, (size_t)o->bytes);
+    o->data = given ? given : o->data;
 }
 
 bool
@@ -703,8 +707,8 @@ tn_run_one(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t
         return false;
     for (int32_t i = 0; i < nout; i++) {
         TnTensor *x = tn_tensor_at(out, i);
-        if (s->out[i].made && !give_made(s, i, x))
-            return false;
+        if (s->out[i].made)
+            give_made(s, i, x);
         tn_tell_output(s, i, x);
         memcpy(s->out_dims[i], x->dims, sizeof s->out_dims[i]);
         x->dims = s->out_dims[i];

@@ -219,6 +219,69 @@ results_stay_until_the_next_run(void **state)
     tn_model_free(m);
 }
 
+/* y and z are as long as data say; what grows with x is a state. */
+static const char made[] = "graph @t(%past: f32[p], %x: f32[n], %k: i64[1], %at: i64[1])"
+                           " -> (%present, %y, %z, %e) {\n"
+                           "  %present: f32[n + p] = concat(%past, %x) {axis = 0}\n"
+                           "  %k_1: i64[1] = match(%k) new [m]\n"
+                           "  %one: f32[] = const [1.0]\n"
+                           "  %ones: f32[m] = expand(%one, %k_1)\n"
+                           "  %y: f32[m + n] = concat(%x, %ones) {axis = 0}\n"
+                           "  %z: f32[m + n] = concat(%ones, %x) {axis = 0}\n"
+                           "  %e: f32[1] = gather(%y, %at) {axis = 0}\n}\n";
+
+/* States, and results that the next run may read. */
+static void
+runs_that_fail_change_nothing(void **state)
+{
+    Fixture *f = *state;
+    const TnStateNames names = { "past", "present" };
+    TnCompileOptions o = options(f);
+    const int64_t one[] = { 1 }, three[] = { 3 }, four = 4;
+    int64_t at = 0, k = 1;
+    float x[3] = { 5, 6, 7 }, y[6];
+    TnTensor in[3] = { { sizeof *in, "x", "f32", 1, three, x, sizeof x },
+                       { sizeof *in, "k", "i64", 1, one, &k, sizeof k },
+                       { sizeof *in, "at", "i64", 1, one, &at, sizeof at } };
+    TnTensor out[3] = { { .size = sizeof *out }, { .size = sizeof *out }, { .size = sizeof *out } };
+    TnModel *m;
+    TnSession *s;
+
+    write_file(f->model, made);
+    o.state = &names;
+    o.nstate = 1;
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
+    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    assert_int_equal(tn_run(s, in, 3, out, 3), TN_OK);
+    in[0].data = out[1].data; /* 1, 5, 6, 7 */
+    in[0].dims = &four;
+    in[0].bytes = out[1].bytes;
+    at = 99;
+    assert_int_equal(tn_run(s, in, 3, out, 3), TN_USAGE);
+    assert_non_null(strstr(tn_error(f->ctx), "the index 99 is outside"));
+    at = 5;
+    k = 2;
+    out[0].data = y;
+    out[0].bytes = sizeof y - 1;
+    assert_int_equal(tn_run(s, in, 3, out, 3), TN_USAGE);
+    assert_non_null(strstr(tn_error(f->ctx), "output \"y\": f32[6] needs 24 bytes"));
+    out[0].bytes = sizeof y;
+    out[2].data = y + 5;
+    out[2].bytes = sizeof *y;
+    assert_int_equal(tn_run(s, in, 3, out, 3), TN_USAGE);
+    assert_non_null(strstr(tn_error(f->ctx), "outputs \"y\" and \"e\" overlap in memory"));
+    assert_int_equal(tn_session_state_length(s), 3);
+    out[0].data = out[1].data = out[2].data = NULL;
+    assert_int_equal(tn_run(s, in, 3, out, 3), TN_OK);
+    assert_memory_equal(out[0].data, ((float[]){ 1, 5, 6, 7, 1, 1 }), sizeof y);
+    assert_memory_equal(out[1].data, ((float[]){ 1, 1, 1, 5, 6, 7 }), sizeof y);
+    assert_float_equal(*(float *)out[2].data, 1, 0);
+    assert_int_equal(tn_session_state_length(s), 7);
+    tn_session_free(s);
+    tn_model_free(m);
+}
+
 /* What one model teaches of `n` must not hold for the next. */
 static void
 contents(char *out, size_t room, const char *path)
@@ -425,6 +488,7 @@ main(void)
         T(requests_that_run_together_have_aligned_memory),
         T(requests_may_be_given_again),
         T(results_stay_until_the_next_run),
+        T(runs_that_fail_change_nothing),
         T(a_text_model_compiles_runs_and_agrees_with_the_interpreter),
         T(choices_are_found_again_and_are_the_same),
         T(models_of_one_context_do_not_share_symbols),
