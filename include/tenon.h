@@ -211,7 +211,7 @@ typedef struct TnRequest {
 } TnRequest;
 /* Run requests in batches, if the model was compiled for that (TnCompileOptions.many); else one by
  * one. Each gets the bits that tn_run gives it. A request that fails does not affect the others;
- * the first such status is returned.
+ * the first such status is returned, with its message in tn_error.
  *
  *     float x[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
  *     const int64_t dims[] = { 1, 3 };

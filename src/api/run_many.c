@@ -19,8 +19,16 @@ typedef struct {
     TnRequest **of;         /* [ready] */
     TnBlockCount *tried;    /* [nblock] of one run, which may fail */
     Arena *a;
-    TnStatus first; /* that of the first request that failed */
+    TnStatus first;    /* that of the first request that failed */
+    const char *error; /* and its message */
 } Many;
+
+static void
+succeeded(TnRequest *r)
+{
+    r->status = TN_OK;
+    r->error = NULL;
+}
 
 /* Numbers, none too. */
 static int64_t *
@@ -44,15 +52,24 @@ failed(Many *m, TnRequest *r)
 {
     r->status = tn_leave(m->s->ctx, false);
     r->error = arena_str(m->a, tn_error(m->s->ctx));
-    m->first = m->first ? m->first : r->status;
+    if (!m->first) {
+        m->first = r->status;
+        m->error = r->error;
+    }
     tn_clear(m->s->ctx);
 }
 
-/* Memory that begins with a cache line. */
+/* Memory for output i that begins with a cache line; NULL: it is more than the machine has, which
+ * is a fault of this request alone. */
 static void *
-aligned(Arena *a, int64_t bytes)
+aligned(Many *m, int32_t i, int64_t bytes)
 {
-    return (void *)(((uintptr_t)arena_alloc(a, (size_t)bytes + 64) + 63) / 64 * 64);
+    if (bytes <= memory_size())
+        return (void *)(((uintptr_t)arena_alloc(m->a, (size_t)bytes + 64) + 63) / 64 * 64);
+    diag_error(&m->s->ctx->c.diags, DIAG_LIMIT, (Loc){ 0 },
+               "cannot get %lld bytes of memory for output \"%s\"", (long long)bytes,
+               m->s->manifest->outputs[m->s->ports.out[i]].name);
+    return NULL;
 }
 
 /* Memory for the outputs that have none, as far as their size is known. */
@@ -71,12 +88,13 @@ place(Many *m, TnRequest *r, void **out, TnBlock **made)
             continue;
         }
         x->data = tn_given(s, i, x);
-        if (!x->data)
-            x->data = aligned(m->a, o->bytes);
-        else if (!tn_output_fits(m->s, i, o, x->bytes) ||
-                 !session_check_data(s->session, &s->ctx->c.diags, "output",
-                                     s->manifest->outputs[s->ports.out[i]].name, x->data, o->dtype,
-                                     o->bytes))
+        if (!x->data) {
+            if (!(x->data = aligned(m, i, o->bytes)))
+                return false;
+        } else if (!tn_output_fits(m->s, i, o, x->bytes) ||
+                   !session_check_data(s->session, &s->ctx->c.diags, "output",
+                                       s->manifest->outputs[s->ports.out[i]].name, x->data,
+                                       o->dtype, o->bytes))
             return false;
         out[s->ports.out[i]] = o->data = x->data;
         int64_t *dims = copied(m->a, o->dims, (int32_t)o->rank);
@@ -142,8 +160,8 @@ give_one(Many *m, const TnRequest *r, int32_t i, TnBlock *made, const int64_t *d
     tensor_bytes(o.dtype, o.rank, dims, &o.bytes);
     void *to = tn_given(m->s, i, x);
     bool fits = !to || tn_output_fits(m->s, i, &o, x->bytes);
+    fits = fits && (to || (to = aligned(m, i, o.bytes)));
     if (fits) {
-        to = to ? to : aligned(m->a, o.bytes);
         if (o.bytes)
             memcpy(to, made->at, (size_t)o.bytes);
         tn_tell_output(m->s, i, x);
@@ -172,6 +190,8 @@ give_made(Many *m, int32_t number)
     }
     if (!ok)
         failed(m, r);
+    else
+        succeeded(r);
 }
 
 /* Requests [first, first + n) of those that are ready, in one run. */
@@ -236,12 +256,16 @@ run_many(Many *m)
     m->dims = NEW_ARRAY(m->a, int64_t *, m->n + 1);
     m->made = NEW_ARRAY(m->a, TnBlock *const *, m->n + 1);
     m->of = NEW_ARRAY(m->a, TnRequest *, m->n + 1);
+    for (int32_t i = 0; i < m->n; i++) { /* should memory run out, the call ends at once */
+        request_at(m, i)->status = TN_LIMIT;
+        request_at(m, i)->error = "error: out of memory before this request had a result";
+    }
     for (int32_t i = 0; i < m->n; i++) {
         TnRequest *r = request_at(m, i);
-        r->status = TN_OK;
-        r->error = NULL;
         if (!(together ? take(m, r) : alone(m, r)))
             failed(m, r);
+        else if (!together)
+            succeeded(r);
     }
     if (!together || !m->ready)
         return true;
@@ -264,7 +288,10 @@ tn_run_many(TnSession *s, TnRequest *request, int32_t n)
     bool ok = run_many(&m);
     arena_free(s->before);
     s->before = NULL;
-    return !ok ? tn_leave(s->ctx, false) : m.first ? m.first : tn_leave(s->ctx, true);
+    if (!ok || !m.first)
+        return tn_leave(s->ctx, ok);
+    s->ctx->error = arena_str(s->ctx->messages, m.error);
+    return m.first;
 }
 
 int32_t

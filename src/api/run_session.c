@@ -413,6 +413,9 @@ ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out, int32_
         return false;
     if ((running || out || nout) && !check_array(s->ctx, "outputs", out, nout, s->ports.nout))
         return false;
+    for (int32_t i = 0; running && i < nout; i++)
+        if (!check_name(s->ctx, "output", i, tn_tensor_at(out, i)->name, output_name(s, i)))
+            return false;
     return session_prepare(s->session, &s->ctx->c.diags, s->in, (uint32_t)nin, s->out);
 }
 
@@ -507,8 +510,6 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
     const Owned *own = s->owned[i];
     RunOutput *o = &s->out[i];
     const char *name = output_name(s, i);
-    if (!check_name(s->ctx, "output", i, x->name, name))
-        return false;
     o->data = tn_given(s, i, x);
     o->room = o->data ? x->bytes : 0;
     if (o->made) /* memory comes with the size */

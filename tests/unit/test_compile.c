@@ -187,6 +187,48 @@ requests_may_be_given_again(void **state)
     }
 }
 
+/* One request asks for more than there is, one names its output otherwise: the others run. */
+static void
+a_request_that_cannot_be_leaves_the_others(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const int64_t one[] = { 1, 1 }, high[] = { 1 << 21, 1 }, wide[] = { 1, 1 << 21 };
+    float x = 1, y = 2;
+    TnTensor in[4][2], out[4];
+    TnRequest r[4];
+    TnModel *m;
+    TnSession *s;
+
+    write_file(f->model, "graph @t(%x: f32[n, 1], %y: f32[1, m]) -> (%z) {\n"
+                         "  %z: f32[n, m] = add(%x, %y)\n}\n");
+    o.many = 1;
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
+    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    for (int i = 0; i < 4; i++) {
+        in[i][0] = (TnTensor){ sizeof **in, "x", "f32", 2, one, &x, sizeof x };
+        in[i][1] = (TnTensor){ sizeof **in, "y", "f32", 2, one, &y, sizeof y };
+        out[i] = (TnTensor){ .size = sizeof *out, .name = i == 2 ? "y" : "z" };
+        r[i] = (TnRequest){ sizeof *r, in[i], &out[i], 2, 1, TN_OK, NULL };
+    }
+    in[1][0].dims = high;
+    in[1][1].dims = wide;
+    in[1][0].bytes = in[1][1].bytes = INT64_MAX; /* never read */
+    assert_int_equal(tn_run_many(s, r, 4), TN_LIMIT);
+    assert_non_null(strstr(tn_error(f->ctx), "bytes of memory for output \"z\""));
+    assert_string_equal(tn_error(f->ctx), r[1].error);
+    assert_int_equal(r[2].status, TN_USAGE);
+    assert_non_null(strstr(r[2].error, "output 0 is named \"y\", the model's is \"z\""));
+    for (int i = 0; i < 4; i += 3) {
+        assert_int_equal(r[i].status, TN_OK);
+        assert_null(r[i].error);
+        assert_float_equal(*(float *)out[i].data, 3, 0);
+    }
+    tn_session_free(s);
+    tn_model_free(m);
+}
+
 /* Not only what prepares a run of other sizes: what the run before gave is still to be read. */
 static void
 results_stay_until_the_next_run(void **state)
@@ -487,6 +529,7 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         T(requests_that_run_together_have_aligned_memory),
         T(requests_may_be_given_again),
+        T(a_request_that_cannot_be_leaves_the_others),
         T(results_stay_until_the_next_run),
         T(runs_that_fail_change_nothing),
         T(a_text_model_compiles_runs_and_agrees_with_the_interpreter),
