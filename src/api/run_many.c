@@ -104,6 +104,17 @@ place(Many *m, TnRequest *r, void **out, TnBlock **made)
     return tn_apart(s);
 }
 
+/* The characters of strings are in memory of the run's. */
+static void
+keep_strings(Many *m, const TnTensor *x)
+{
+    const char **at = x->data;
+    int64_t n = strcmp(x->dtype, "str") ? 0 : x->bytes / (int64_t)sizeof *at;
+
+    for (int64_t i = 0; i < n; i++)
+        at[i] = at[i] ? arena_str(m->a, at[i]) : NULL;
+}
+
 static bool
 alone(Many *m, TnRequest *r)
 {
@@ -114,6 +125,7 @@ alone(Many *m, TnRequest *r)
         x->dims = copied(m->a, x->dims, x->rank);
         if (!tn_given(m->s, i, x) && x->bytes)
             x->data = arena_copy(m->a, x->data, (size_t)x->bytes);
+        keep_strings(m, x);
     }
     return true;
 }

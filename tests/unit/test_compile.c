@@ -229,6 +229,37 @@ a_request_that_cannot_be_leaves_the_others(void **state)
     tn_model_free(m);
 }
 
+/* Each run of a request makes its strings where the run before had its own. */
+static void
+strings_of_requests_are_their_own(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const int64_t one[] = { 1 };
+    const char *x[2] = { "cat", "dog" }, *given[1];
+    TnTensor in[2], out[2] = { { .size = sizeof *out }, { .size = sizeof *out } };
+    TnRequest r[2];
+    TnModel *m;
+    TnSession *s;
+
+    write_file(f->model, "graph @t(%x: str[n]) -> (%y) {\n"
+                         "  %y: str[n] = string_concat(%x, %x)\n}\n");
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
+    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    out[0].data = given;
+    out[0].bytes = sizeof given;
+    for (int i = 0; i < 2; i++) {
+        in[i] = (TnTensor){ sizeof *in, "x", "str", 1, one, &x[i], sizeof *x };
+        r[i] = (TnRequest){ sizeof *r, &in[i], &out[i], 1, 1, TN_OK, NULL };
+    }
+    assert_int_equal(tn_run_many(s, r, 2), TN_OK);
+    assert_string_equal(given[0], "catcat");
+    assert_string_equal(*(char **)out[1].data, "dogdog");
+    tn_session_free(s);
+    tn_model_free(m);
+}
+
 /* Not only what prepares a run of other sizes: what the run before gave is still to be read. */
 static void
 results_stay_until_the_next_run(void **state)
@@ -530,6 +561,7 @@ main(void)
         T(requests_that_run_together_have_aligned_memory),
         T(requests_may_be_given_again),
         T(a_request_that_cannot_be_leaves_the_others),
+        T(strings_of_requests_are_their_own),
         T(results_stay_until_the_next_run),
         T(runs_that_fail_change_nothing),
         T(a_text_model_compiles_runs_and_agrees_with_the_interpreter),
