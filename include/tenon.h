@@ -191,11 +191,12 @@ TN_API TnStatus tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTens
                            int32_t nout);
 /* Run the model. Inputs are matched by position; a name, where given, must agree.
  *
- * out[i].data NULL: the session owns the output's memory, valid until its next run. That run may
- * take it as an input, so that an output can be fed back (a cache of keys and values). Memory of
- * the caller must not overlap that of an input or another output: such a call is refused, with both
- * names. out[i].dims and .bytes are set; .dims, too, is valid until the next run. A run allocates
- * only for sizes that are larger than all before and were not reserved. */
+ * out[i].data NULL, or as the session's last run has set it: the session owns the output's memory,
+ * valid until its next run. That run may take it as an input, so that an output can be fed back (a
+ * cache of keys and values). Memory of the caller must not overlap that of an input or another
+ * output: such a call is refused, with both names. out[i].dims and .bytes are set; .dims, too, is
+ * valid until the next run. A run allocates only for sizes that are larger than all before and were
+ * not reserved. */
 TN_API TnStatus tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 /* One of many requests: arguments and result of a run. */
 typedef struct TnRequest {

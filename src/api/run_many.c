@@ -251,27 +251,49 @@ run_halves(Many *m, int32_t first, int32_t n, const TnBatchPolicy *policy)
     run_halves(m, first + n / 2, n - n / 2, policy);
 }
 
+/* Outputs that are where an earlier call put them have no place yet: should this call fail, the
+ * next one could not tell. */
+static void
+forget_places(TnSession *s, const TnRequest *r)
+{
+    if (!r->out || r->nout != s->ports.nout || (r->nout && r->out->size < sizeof *r->out))
+        return;
+    for (int32_t i = 0; i < r->nout; i++)
+        tn_tensor_at(r->out, i)->data = tn_given(s, i, tn_tensor_at(r->out, i));
+}
+
+/* Before anything is freed or allocated: should memory run out, the call ends at once. */
 static bool
+begin_requests(const Many *m)
+{
+    TnContext *ctx = m->s->ctx;
+
+    if (m->n < 0 || (m->n && !m->request))
+        return diag_usage(&ctx->c.diags, "tn_run_many: %d requests%s", m->n,
+                          m->n < 0 ? "; 0 or more are possible" : ", and their array is NULL");
+    if (m->n && !TN_CHECK_SIZE(ctx, TnRequest, m->request))
+        return false;
+    for (int32_t i = 0; i < m->n; i++) {
+        TnRequest *r = request_at(m, i);
+        r->status = TN_LIMIT;
+        r->error = "error: out of memory before this request had a result";
+        forget_places(m->s, r);
+    }
+    return true;
+}
+
+static void
 run_many(Many *m)
 {
     TnSession *s = m->s;
     bool together = session_together(s->session);
 
-    if (m->n < 0 || (m->n && !m->request))
-        return diag_usage(&s->ctx->c.diags, "tn_run_many: %d requests%s", m->n,
-                          m->n < 0 ? "; 0 or more are possible" : ", and their array is NULL");
-    if (m->n && !TN_CHECK_SIZE(s->ctx, TnRequest, m->request))
-        return false;
     m->in = NEW_ARRAY(m->a, const void *const *, m->n + 1);
     m->out = NEW_ARRAY(m->a, void *const *, m->n + 1);
     m->sym = NEW_ARRAY(m->a, int64_t *, m->n + 1);
     m->dims = NEW_ARRAY(m->a, int64_t *, m->n + 1);
     m->made = NEW_ARRAY(m->a, TnBlock *const *, m->n + 1);
     m->of = NEW_ARRAY(m->a, TnRequest *, m->n + 1);
-    for (int32_t i = 0; i < m->n; i++) { /* should memory run out, the call ends at once */
-        request_at(m, i)->status = TN_LIMIT;
-        request_at(m, i)->error = "error: out of memory before this request had a result";
-    }
     for (int32_t i = 0; i < m->n; i++) {
         TnRequest *r = request_at(m, i);
         if (!(together ? take(m, r) : alone(m, r)))
@@ -280,28 +302,31 @@ run_many(Many *m)
             succeeded(r);
     }
     if (!together || !m->ready)
-        return true;
+        return;
     TnBatchPolicy policy;
     m->tried = NEW_ARRAY(m->a, TnBlockCount, tn_model_blocks_of(s->manifest) + 1);
     run_halves(m, 0, m->ready, tn_policy_of(s, &policy));
-    return true;
 }
 
 TnStatus
 tn_run_many(TnSession *s, TnRequest *request, int32_t n)
 {
     TN_ENTER(s ? s->ctx : NULL);
+    Many m = { .s = s, .request = request, .n = n };
+    if (!begin_requests(&m))
+        return tn_leave(s->ctx, false);
     arena_free(s->before); /* of a call that ran out of memory */
     s->before = s->many;
+    s->many = NULL;
     s->many = arena_child(s->arena);
     if (!s->count)
         s->count = NEW_ARRAY(s->arena, TnBlockCount, tn_model_blocks_of(s->manifest) + 1);
-    Many m = { .s = s, .request = request, .n = n, .a = s->many };
-    bool ok = run_many(&m);
+    m.a = s->many;
+    run_many(&m);
     arena_free(s->before);
     s->before = NULL;
-    if (!ok || !m.first)
-        return tn_leave(s->ctx, ok);
+    if (!m.first)
+        return tn_leave(s->ctx, true);
     s->ctx->error = arena_str(s->ctx->messages, m.error);
     return m.first;
 }

@@ -494,9 +494,10 @@ tn_given(const TnSession *s, int32_t i, const TnTensor *x)
 {
     const Owned *own = s->owned[i];
     const void *at = x->data;
-    bool ours = s->before && arena_holds(s->before, at);
+    bool ours =
+        at && ((s->before && arena_holds(s->before, at)) || (s->many && arena_holds(s->many, at)));
 
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; at && k < 2; k++)
         ours |= at == own[k].at || at == own[k].made || at == own[k].before;
 
     return ours ? NULL : x->data;

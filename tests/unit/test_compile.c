@@ -8,6 +8,7 @@
 
 #include "tenon.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,12 @@ requests_may_be_given_again(void **state)
             assert_memory_equal(out[0].data, ((float[]){ 50, 60 }), 2 * sizeof(float));
             assert_memory_equal(out[1].data, ((float[]){ 50, 60 }), 2 * sizeof(float));
         }
+        in.dtype = "f64"; /* a call that fails is between */
+        assert_int_equal(tn_run_many(s, r, 2), TN_USAGE);
+        assert_null(out[0].data);
+        in.dtype = "f32";
+        assert_int_equal(tn_run_many(s, r, 2), TN_OK);
+        assert_memory_equal(out[0].data, ((float[]){ 50, 60 }), 2 * sizeof(float));
         r[0].out = NULL;
         assert_int_equal(tn_run_many(s, r, 2), TN_USAGE);
         tn_session_free(s);
@@ -509,6 +516,47 @@ any_block_may_be_refused(void **state)
     assert_int_equal(access(f->out, F_OK), -1);
 }
 
+/* The same of two runs of requests, one after the other: the next has its results. */
+static void
+any_block_of_requests_may_be_refused(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const int64_t dims[] = { 1, 4 };
+    float x[4] = { 1, 2, 3, 4 };
+    TnStatus status[2] = { TN_LIMIT, TN_LIMIT };
+
+    o.many = 1;
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    for (long n = 0; status[0] != TN_OK || status[1] != TN_OK; n++) {
+        Failing failing = { .left = LONG_MAX };
+        TnAllocator allocator = { sizeof allocator, failing_alloc, failing_release, &failing };
+        TnTensor in = { sizeof in, "x", "f32", 2, dims, x, sizeof x }, out = TN_INIT(TnTensor);
+        TnRequest r = { sizeof r, &in, &out, 1, 1, TN_OK, NULL };
+        TnContext *ctx;
+        TnModel *m;
+        TnSession *s;
+
+        assert_true(n < 1000);
+        assert_int_equal(tn_context_new(&allocator, &ctx), TN_OK);
+        assert_int_equal(tn_load(ctx, f->out, &m), TN_OK);
+        assert_int_equal(tn_session_new(ctx, m, NULL, &s), TN_OK);
+        assert_int_equal(tn_run_many(s, &r, 1), TN_OK);
+        failing.left = n;
+        for (int i = 0; i < 2; i++) {
+            status[i] = tn_run_many(s, &r, 1);
+            assert_true(status[i] == TN_OK || status[i] == TN_LIMIT);
+        }
+        failing.left = LONG_MAX;
+        assert_int_equal(tn_run_many(s, &r, 1), TN_OK);
+        assert_memory_equal(out.data, ((float[]){ 50, 60 }), 2 * sizeof(float));
+        tn_session_free(s);
+        tn_model_free(m);
+        tn_context_free(ctx);
+        assert_int_equal(failing.live, 0);
+    }
+}
+
 static void
 a_memory_limit_is_named(void **state)
 {
@@ -571,6 +619,7 @@ main(void)
         T(stages_end_with_null_and_say_what_they_do),
         T(structs_of_another_size_are_refused),
         T(any_block_may_be_refused),
+        T(any_block_of_requests_may_be_refused),
         T(a_memory_limit_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
