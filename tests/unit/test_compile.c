@@ -457,6 +457,46 @@ stages_end_with_null_and_say_what_they_do(void **state)
 }
 
 static void
+null_is_refused_where_something_is_wanted(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const TnShape shape = { "x", 2, NULL };
+    struct {
+        int32_t *n;
+        const char *says;
+    } list[] = {
+        { &o.ndims, "option dims: 2 entries at NULL" },
+        { &o.nshapes, "option shapes: 2 entries at NULL" },
+        { &o.nformat, "option format: 2 entries at NULL" },
+        { &o.nio_format, "option io_format: 2 entries at NULL" },
+        { &o.nstate, "option state: 2 entries at NULL" },
+        { &o.nranges, "option ranges: 2 entries at NULL" },
+        { &o.nhints, "option hints: 2 entries at NULL" },
+    };
+
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        *list[i].n = 2;
+        assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_USAGE);
+        assert_non_null(strstr(tn_error(f->ctx), list[i].says));
+        *list[i].n = -2;
+        assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_USAGE);
+        *list[i].n = 0;
+    }
+    o.shapes = &shape;
+    o.nshapes = 1;
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_USAGE);
+    assert_non_null(strstr(tn_error(f->ctx), "has rank 2 and dims NULL"));
+    assert_int_equal(tn_interpret(f->ctx, NULL, NULL, NULL, 0, NULL, 0), TN_USAGE);
+    assert_string_equal(tn_error(f->ctx), "error: no model file was named");
+    assert_int_equal(tn_roofs(f->ctx, NULL, 1, NULL, 1, NULL), TN_USAGE);
+    assert_int_equal(tn_roofs(f->ctx, NULL, 1, NULL, -1, NULL), TN_USAGE);
+    assert_int_equal(tn_operators(f->ctx, NULL), TN_USAGE);
+    assert_int_equal(tn_cache_use(f->ctx, f->cache, NULL), TN_USAGE);
+    assert_string_equal(tn_error(f->ctx), "error: tn_cache_use: out is NULL");
+}
+
+static void
 structs_of_another_size_are_refused(void **state)
 {
     Fixture *f = *state;
@@ -617,6 +657,7 @@ main(void)
         T(models_of_one_context_do_not_share_symbols),
         T(inspect_tells_text_and_artefact),
         T(stages_end_with_null_and_say_what_they_do),
+        T(null_is_refused_where_something_is_wanted),
         T(structs_of_another_size_are_refused),
         T(any_block_may_be_refused),
         T(any_block_of_requests_may_be_refused),
