@@ -815,6 +815,7 @@ session_blocks(PyObject *self, void *closure)
     PyObject *all = PyTuple_New(n);
 
     (void)closure;
+    lock(o); /* the context of a session is that of one thread */
     for (int32_t i = 0; i < n && all; i++) {
         TnBlockUse use = TN_INIT(TnBlockUse);
         TnStatus status = tn_session_block(o->session, i, &use);
@@ -824,6 +825,7 @@ session_blocks(PyObject *self, void *closure)
         if (!one || PyTuple_SetItem(all, i, one))
             Py_CLEAR(all);
     }
+    PyThread_release_lock(o->lock);
     return all;
 }
 
