@@ -1074,10 +1074,27 @@ caller_call(PyObject *self, PyObject *args, PyObject *kwargs)
     return out;
 }
 
+/* Its session holds the Model that it is: only the garbage collector ends the two. */
+static int
+caller_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((CallerObject *)self)->session);
+    return 0;
+}
+
+static int
+caller_clear(PyObject *self)
+{
+    Py_CLEAR(((CallerObject *)self)->session);
+    return 0;
+}
+
 static void
 caller_dealloc(PyObject *self)
 {
-    Py_XDECREF(((CallerObject *)self)->session);
+    PyObject_GC_UnTrack(self);
+    caller_clear(self);
     free_object(self);
 }
 
@@ -1087,11 +1104,16 @@ static PyGetSetDef caller_fields[] = {
 static PyType_Slot caller_slots[] = { { Py_tp_doc,
                                         "What is called as the session that its session() makes." },
                                       { Py_tp_dealloc, caller_dealloc },
+                                      { Py_tp_traverse, caller_traverse },
+                                      { Py_tp_clear, caller_clear },
                                       { Py_tp_call, caller_call },
                                       { Py_tp_getset, caller_fields },
                                       { 0, NULL } };
 static PyType_Spec caller_spec = {
-    "tenon._native.Caller", sizeof(CallerObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    "tenon._native.Caller",
+    sizeof(CallerObject),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     caller_slots,
 };
 

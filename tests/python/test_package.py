@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 
 import numpy as np
 import onnx
@@ -477,6 +478,19 @@ def test_sessions_keep_their_model_alive():
     assert session.threads == 1 and "1 thread" in repr(session)
     np.testing.assert_array_equal(session(np.float32([-1, 1])), [0, 1])
     assert session.arena_bytes >= 0
+
+
+def test_a_model_that_was_called_goes():
+    """Its session keeps it alive, and it keeps that session."""
+    model = tenon.compile(relu())
+    folder = os.path.dirname(model.path)
+    np.testing.assert_array_equal(model(np.float32([-1, 1])), [0, 1])
+    gc.collect()
+    np.testing.assert_array_equal(model(np.float32([-1, 1])), [0, 1])
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None and not os.path.exists(folder)
 
 
 def test_the_interpreter_lock_is_released():
