@@ -567,9 +567,10 @@ make_outputs(State *s, SessionObject *o, PyObject *out)
     }
     for (int32_t i = 0; i < o->nout && all; i++) {
         PyObject *given = out ? PyTuple_GetItem(out, i) : NULL;
-        PyObject *one = given && given != Py_None ? use_output(s, o, i, given)
-                        : remember_sizes(o, i)    ? new_array(s, &o->out[i])
-                                                  : no_array(&o->out[i]);
+        PyObject *one = given && given != Py_None ? use_output(s, o, i, given) : NULL;
+        bool known = remember_sizes(o, i);
+        if (!given || given == Py_None)
+            one = known ? new_array(s, &o->out[i]) : no_array(&o->out[i]);
         if (!one)
             Py_CLEAR(all);
         else
@@ -583,8 +584,9 @@ show_outputs(State *s, SessionObject *o, PyObject *all, PyObject *out)
 {
     for (int32_t i = 0; i < o->nout && all; i++) {
         bool given = out && PyTuple_GetItem(out, i) != Py_None;
-        if (!given && has_other_sizes(o, i)) {
-            PyObject *one = array_of_size(s, &o->out[i]);
+        if (has_other_sizes(o, i)) {
+            PyObject *one = given ? written_part(s, PyTuple_GetItem(all, i), &o->out[i])
+                                  : array_of_size(s, &o->out[i]);
             if (!one || PyTuple_SetItem(all, i, one)) {
                 Py_CLEAR(all);
                 break;

@@ -159,6 +159,16 @@ def test_out_is_written_in_place(two):
         two.run([a, a], out={"nope": s})
 
 
+def test_out_has_what_is_there():
+    """Data decide how much of the array is written, which is as large as the most that there can be."""
+    model = tenon.compile(model_of([helper.make_node("NonZero", ["x"], ["y"])], [("x", T.FLOAT, ["n", "m"])], [("y", T.INT64, [2, "k"])]))
+    x, y = np.float32([[0, 1], [3, 2]]), np.full((2, 4), -7)
+    out = model.run([x], out={"y": y})["y"]
+    np.testing.assert_array_equal(out, np.nonzero(x))
+    assert np.shares_memory(out, y) and (y.ravel()[6:] == -7).all()
+    assert model.run([np.ones_like(x)], out={"y": y})["y"] is y
+
+
 def test_sizes_are_told_without_running(two):
     a = np.zeros(7, np.float32)
     assert two.session().sizes([a, a]) == {"s": ("f32", (7,)), "d": ("f32", (7,))}
