@@ -387,6 +387,24 @@ def expected(x):
     return np.maximum(x @ (np.arange(12, dtype=np.float32).reshape(4, 3) - 5), 0)
 
 
+def test_outputs_of_like_names_have_files_of_their_own(tenon):
+    names = ["a:0", "a_0", "a/0", "a_0_2", 1000 * "b", 1001 * "b", "\u03b1", "\u03b2"]
+    nodes = [helper.make_node("Add", ["x", f"c{i}"], [name]) for i, name in enumerate(names)]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in names]
+    added = [numpy_helper.from_array(np.float32(i), f"c{i}") for i in range(len(names))]
+    graph = helper.make_graph(nodes, "like", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])], outputs, added)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, tenon.folder / "like.onnx")
+    np.save(tenon.folder / "x.npy", np.float32([1, 2]))
+    done = tenon("run", tenon.folder / "like.onnx", f"--input=x=@{tenon.folder / 'x.npy'}", "--output-dir", "out")
+    assert done.returncode == OK, done.stderr
+    files = ["a_0", "a_0_2", "a_0_3", "a_0_2_2", 200 * "b", 200 * "b" + "_2", "__", "___2"]
+    assert sorted(p.stem for p in (tenon.folder / "work" / "out").iterdir()) == sorted(files)
+    for i, name in enumerate(files):
+        np.testing.assert_array_equal(np.load(tenon.folder / "work" / "out" / f"{name}.npy"), [1 + i, 2 + i])
+
+
 def test_outputs_are_files_with_fit_names(tenon, built):
     x = tenon.folder / "x.npy"
     np.save(x, numbers())
