@@ -387,6 +387,17 @@ def expected(x):
     return np.maximum(x @ (np.arange(12, dtype=np.float32).reshape(4, 3) - 5), 0)
 
 
+def test_a_report_goes_into_a_pipe(tenon, built):
+    """What is no file is written to, as a device is, and stays what it is."""
+    pipe = tenon.folder / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        done = tenon("bench", built, "--iterations", 2, "--dim", "batch=1", "--json", pipe)
+        assert done.returncode == OK, done.stderr
+        assert stat.S_ISFIFO(pipe.stat().st_mode)
+        assert json.loads(reader.communicate()[0])
+
+
 def test_outputs_of_like_names_have_files_of_their_own(tenon):
     names = ["a:0", "a_0", "a/0", "a_0_2", 1000 * "b", 1001 * "b", "\u03b1", "\u03b2"]
     nodes = [helper.make_node("Add", ["x", f"c{i}"], [name]) for i, name in enumerate(names)]
