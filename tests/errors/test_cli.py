@@ -204,6 +204,7 @@ def test_the_output_may_not_be_the_model(tenon, model):
     link = tenon.folder / "link.so"
     link.symlink_to(model)
     tenon.fails(USAGE, "compile", link, "-o", model, says="replace the model")
+    tenon.fails(USAGE, "explain", model, "--html", model, says="the page would replace the model")
     assert Path(model).read_bytes() == before
 
 
