@@ -609,6 +609,7 @@ def test_bench_on_several_numbers_of_threads(tenon, built):
     assert [(r["threads"], r["iterations"]) for r in told] == [(1, 6), (2, 6), (3, 6)]
     for wrong in ("1,", "1,,2", "0", "two", "1;2"):
         tenon.fails(USAGE, "bench", built, "--threads", wrong, says="with commas between")
+    tenon.fails(USAGE, "bench", built, "--threads", 2**32 + 1, says="at most 2147483647")
     tenon.fails(USAGE, "bench", built, "--threads", "1,2", "--profile", says="one number of threads")
 
 
