@@ -533,6 +533,20 @@ def test_threads_share_a_session(two):
     assert not wrong
 
 
+def test_a_session_in_an_input_of_its_own():
+    """An error, where it would wait for itself for ever; and it can be used again."""
+    session, x = tenon.compile(relu()).session(), np.float32([-1, 1])
+
+    class Lazy:
+        def __array__(self, dtype=None, copy=None):
+            return session(x)
+    for by in (session, lambda y: session.run([y]), lambda y: session.sizes([y])):
+        with pytest.raises(RuntimeError, match="takes an input of its own"):
+            by(Lazy())
+    assert isinstance(session.run_many([[Lazy()]])[0], RuntimeError)
+    np.testing.assert_array_equal(session(x), [0, 1])
+
+
 def test_nothing_leaks(two):
     a = np.zeros(1 << 16, np.float32)
     for _ in range(50):
