@@ -205,8 +205,9 @@ int session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSes
  * not), and large ones are not in small pages, as mapped files are. */
 void inputs_own(Tensors *t);
 void tensors_free(Tensors *t);
-/* NAME.npy in a folder, with characters unfit for a file name replaced. */
-char *output_path(const char *folder, const char *name);
+/* NAME.npy in a folder, with characters unfit for a file name replaced, cut where it is too long,
+ * and with a number where that name is one of the `n` that are taken. */
+char *output_path(const char *folder, const char *name, char *const *taken, int32_t n);
 void fprint_tensor_type(FILE *to, const TnTensor *x); /* f32[1, 10] */
 void print_tensor_type(const TnTensor *x);            /* the same, on standard output */
 int64_t element_count(const TnTensor *x);

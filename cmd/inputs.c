@@ -47,19 +47,45 @@ element_count(const TnTensor *x)
     return n;
 }
 
-char *
-output_path(const char *folder, const char *name)
+/* number: behind a name that others have, 0: none is. A file's name has 255 bytes at most, and
+ * what is written beside it a few more than it. */
+static char *
+numbered_path(const char *folder, const char *name, int number)
 {
-    size_t n = strlen(folder) + strlen(name) + 8;
-    char *path = need(malloc(n));
+    enum { LONGEST = 200 };
+    size_t n = strlen(folder) + LONGEST + 32;
+    char *path = need(malloc(n)), digits[16] = "";
 
+    if (number)
+        snprintf(digits, sizeof digits, "_%d", number);
     int start = snprintf(path, n, "%s/", folder);
-    snprintf(path + start, n - (size_t)start, "%s.npy", name);
+    snprintf(path + start, n - (size_t)start, "%.*s%s.npy", LONGEST, name, digits);
     for (char *s = path + start; *s; s++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.", *s))
             *s = '_';
     if (path[start] == '.') /* neither hidden nor a step upwards */
         path[start] = '_';
+    return path;
+}
+
+static bool
+is_taken(const char *path, char *const *taken, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!strcmp(path, taken[i]))
+            return true;
+    return false;
+}
+
+char *
+output_path(const char *folder, const char *name, char *const *taken, int32_t n)
+{
+    char *path = numbered_path(folder, name, 0);
+
+    for (int number = 2; is_taken(path, taken, n); number++) {
+        free(path);
+        path = numbered_path(folder, name, number);
+    }
     return path;
 }
 

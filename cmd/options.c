@@ -405,6 +405,8 @@ read_counts(const OptionRow *r, const char *text, NumberList *out)
             return usage_error(
                 "--%s %s: numbers of 1 or more are needed, with commas between: 1,2,4", r->name,
                 text);
+        if (v > INT32_MAX)
+            return usage_error("--%s %s: at most %d is possible", r->name, text, INT32_MAX);
         out->at = need(realloc(out->at, (size_t)(out->n + 1) * sizeof *out->at));
         out->at[out->n++] = v;
         if (!*end)

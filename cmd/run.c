@@ -167,13 +167,16 @@ make_folder(const char *path)
 static int
 write_outputs(TnContext *ctx, const Options *o, const Tensors *t)
 {
+    char **path = need(calloc((size_t)t->nout + 1, sizeof *path));
     int status = TN_OK;
 
     for (int32_t i = 0; i < t->nout && status == TN_OK; i++) {
-        char *path = output_path(o->output_dir, t->out[i].name);
-        status = report(ctx, tn_tensor_write_npy(ctx, path, &t->out[i]));
-        free(path);
+        path[i] = output_path(o->output_dir, t->out[i].name, path, i);
+        status = report(ctx, tn_tensor_write_npy(ctx, path[i], &t->out[i]));
     }
+    for (int32_t i = 0; i < t->nout; i++)
+        free(path[i]);
+    free(path);
     return status;
 }
 

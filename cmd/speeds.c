@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct {
     const Speed *at;              /* [times][models] */
@@ -82,14 +83,17 @@ write_report(const char *option, const char *path, int (*write)(void *user, FILE
 {
     size_t room = strlen(path) + 8;
     char *beside = need(malloc(room));
+    struct stat st;
+    /* a pipe, or a device: written, not replaced */
+    bool in_place = !stat(path, &st) && !S_ISREG(st.st_mode);
 
-    snprintf(beside, room, "%s.tmp", path);
+    snprintf(beside, room, in_place ? "%s" : "%s.tmp", path);
     FILE *to = fopen(beside, "w");
     bool ok = to != NULL;
     int status = ok ? write(user, to) : TN_OK;
-    ok = ok && !ferror(to) && !fclose(to) && status == TN_OK && !rename(beside, path);
+    ok = ok && !ferror(to) && !fclose(to) && status == TN_OK && (in_place || !rename(beside, path));
     int why = errno;
-    if (!ok)
+    if (!ok && !in_place)
         remove(beside);
     free(beside);
     if (ok || status != TN_OK)

@@ -191,11 +191,12 @@ TN_API TnStatus tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTens
                            int32_t nout);
 /* Run the model. Inputs are matched by position; a name, where given, must agree.
  *
- * out[i].data NULL: the session owns the output's memory, valid until its next run. That run may
- * take it as an input, so that an output can be fed back (a cache of keys and values). Memory of
- * the caller must not overlap that of an input or another output: such a call is refused, with both
- * names. out[i].dims and .bytes are set. A run allocates only for sizes that are larger than all
- * before and were not reserved. */
+ * out[i].data NULL, or as the session's last run has set it: the session owns the output's memory,
+ * valid until its next run. That run may take it as an input, so that an output can be fed back (a
+ * cache of keys and values). Memory of the caller must not overlap that of an input or another
+ * output: such a call is refused, with both names. out[i].dims and .bytes are set; .dims, too, is
+ * valid until the next run. A run allocates only for sizes that are larger than all before and were
+ * not reserved. */
 TN_API TnStatus tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 /* One of many requests: arguments and result of a run. */
 typedef struct TnRequest {
@@ -211,7 +212,7 @@ typedef struct TnRequest {
 } TnRequest;
 /* Run requests in batches, if the model was compiled for that (TnCompileOptions.many); else one by
  * one. Each gets the bits that tn_run gives it. A request that fails does not affect the others;
- * the first such status is returned.
+ * the first such status is returned, with its message in tn_error.
  *
  *     float x[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
  *     const int64_t dims[] = { 1, 3 };

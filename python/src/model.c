@@ -23,7 +23,8 @@ typedef struct {
     TnContext *ctx;
     TnSession *session;
     PyThread_type_lock lock;
-    PyObject *place; /* {input's name: its number} */
+    unsigned long locked_by; /* the thread that has the lock; 0: none */
+    PyObject *place;         /* {input's name: its number} */
     int32_t nin, nout;
     TnValueInfo *in_info, *out_info; /* [nin], [nout] */
     Borrowed *borrowed;              /* [nin + nout] */
@@ -392,15 +393,33 @@ session_dealloc(PyObject *self)
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-/* One run at a time; a waiting thread lets other Python threads run. */
-static void
+/* One run at a time; a waiting thread lets other Python threads run. False, with an exception: an
+ * input's own code, __array__, asks its session for something while that takes the input. */
+static bool
 lock(SessionObject *o)
 {
-    if (PyThread_acquire_lock(o->lock, NOWAIT_LOCK))
-        return;
-    Py_BEGIN_ALLOW_THREADS
-    PyThread_acquire_lock(o->lock, WAIT_LOCK);
-    Py_END_ALLOW_THREADS
+    unsigned long self = PyThread_get_thread_ident();
+
+    if (!PyThread_acquire_lock(o->lock, NOWAIT_LOCK)) {
+        if (o->locked_by == self) {
+            PyErr_SetString(PyExc_RuntimeError,
+                            "a session is used while it takes an input of its own: compute the "
+                            "input first, or with another session");
+            return false;
+        }
+        Py_BEGIN_ALLOW_THREADS
+        PyThread_acquire_lock(o->lock, WAIT_LOCK);
+        Py_END_ALLOW_THREADS
+    }
+    o->locked_by = self;
+    return true;
+}
+
+static void
+unlock(SessionObject *o)
+{
+    o->locked_by = 0;
+    PyThread_release_lock(o->lock);
 }
 
 static PyObject *
@@ -409,12 +428,12 @@ unlock_with(SessionObject *o, TnStatus status)
     PyObject *result = status == TN_OK ? Py_None : raise(o->state, status, o->ctx);
 
     Py_XINCREF(status == TN_OK ? result : NULL);
-    PyThread_release_lock(o->lock);
+    unlock(o);
     return result;
 }
 
 /* None, or the error that a call of the library gives, made while the session is locked. */
-#define LOCKED(o, call) (lock(o), unlock_with(o, call))
+#define LOCKED(o, call) (lock(o) ? unlock_with(o, call) : NULL)
 
 static bool
 borrow_input(State *s, SessionObject *o, int32_t i, PyObject *x)
@@ -567,9 +586,10 @@ make_outputs(State *s, SessionObject *o, PyObject *out)
     }
     for (int32_t i = 0; i < o->nout && all; i++) {
         PyObject *given = out ? PyTuple_GetItem(out, i) : NULL;
-        PyObject *one = given && given != Py_None ? use_output(s, o, i, given)
-                        : remember_sizes(o, i)    ? new_array(s, &o->out[i])
-                                                  : no_array(&o->out[i]);
+        PyObject *one = given && given != Py_None ? use_output(s, o, i, given) : NULL;
+        bool known = remember_sizes(o, i);
+        if (!given || given == Py_None)
+            one = known ? new_array(s, &o->out[i]) : no_array(&o->out[i]);
         if (!one)
             Py_CLEAR(all);
         else
@@ -583,8 +603,9 @@ show_outputs(State *s, SessionObject *o, PyObject *all, PyObject *out)
 {
     for (int32_t i = 0; i < o->nout && all; i++) {
         bool given = out && PyTuple_GetItem(out, i) != Py_None;
-        if (!given && has_other_sizes(o, i)) {
-            PyObject *one = array_of_size(s, &o->out[i]);
+        if (has_other_sizes(o, i)) {
+            PyObject *one = given ? written_part(s, PyTuple_GetItem(all, i), &o->out[i])
+                                  : array_of_size(s, &o->out[i]);
             if (!one || PyTuple_SetItem(all, i, one)) {
                 Py_CLEAR(all);
                 break;
@@ -629,7 +650,7 @@ let_go(SessionObject *o)
 {
     for (int32_t i = 0; i < o->nin + o->nout; i++)
         release(&o->borrowed[i]);
-    PyThread_release_lock(o->lock);
+    unlock(o);
 }
 
 /* session(x, …): one output as it is, several as a tuple. */
@@ -638,7 +659,8 @@ session_call(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     SessionObject *o = (SessionObject *)self;
 
-    lock(o);
+    if (!lock(o))
+        return NULL;
     PyObject *all = compute(o->state, o, args, kwargs, NULL);
     let_go(o);
     if (!all || o->nout != 1)
@@ -658,7 +680,8 @@ session_run(PyObject *self, PyObject *call)
 
     if (!PyArg_ParseTuple(call, "O!O!O", &PyTuple_Type, &args, &PyDict_Type, &kwargs, &out))
         return NULL;
-    lock(o);
+    if (!lock(o))
+        return NULL;
     PyObject *all = compute(o->state, o, args, kwargs, out == Py_None ? NULL : out);
     let_go(o);
     return all;
@@ -790,7 +813,8 @@ session_run_many(PyObject *self, PyObject *requests)
     Held *held = new_held(o, n, &request);
     if (!held)
         return PyErr_NoMemory();
-    lock(o);
+    if (!lock(o))
+        return free(held), NULL;
     for (Py_ssize_t i = 0; i < n; i++)
         if (hold(o->state, o, PyList_GetItem(requests, i), &held[i]))
             request[ready++] = (TnRequest){ sizeof *request, held[i].in, held[i].out, o->nin,
@@ -801,7 +825,7 @@ session_run_many(PyObject *self, PyObject *requests)
     PyObject *list = many_results(o->state, o, held, request, n);
     for (Py_ssize_t i = 0; i < n; i++)
         drop_held(o, &held[i]);
-    PyThread_release_lock(o->lock);
+    unlock(o);
     free(held);
     return list;
 }
@@ -815,6 +839,8 @@ session_blocks(PyObject *self, void *closure)
     PyObject *all = PyTuple_New(n);
 
     (void)closure;
+    if (!lock(o)) /* the context of a session is that of one thread */
+        return Py_XDECREF(all), NULL;
     for (int32_t i = 0; i < n && all; i++) {
         TnBlockUse use = TN_INIT(TnBlockUse);
         TnStatus status = tn_session_block(o->session, i, &use);
@@ -824,6 +850,7 @@ session_blocks(PyObject *self, void *closure)
         if (!one || PyTuple_SetItem(all, i, one))
             Py_CLEAR(all);
     }
+    unlock(o);
     return all;
 }
 
@@ -859,7 +886,8 @@ session_learn(PyObject *self, PyObject *seed)
 
     if (PyErr_Occurred())
         return NULL;
-    lock(o);
+    if (!lock(o))
+        return NULL;
     Py_BEGIN_ALLOW_THREADS
     status = tn_session_learn(o->session, number, &l);
     Py_END_ALLOW_THREADS
@@ -869,7 +897,7 @@ session_learn(PyObject *self, PyObject *seed)
             : Py_BuildValue("LLLLLLiiss", (long long)l.nodes, (long long)l.bound,
                             (long long)l.depth, (long long)l.agenda, (long long)l.greedy,
                             (long long)l.fsm, l.states, l.episodes, l.table, l.best);
-    PyThread_release_lock(o->lock);
+    unlock(o);
     return all;
 }
 
@@ -883,7 +911,8 @@ session_sizes(PyObject *self, PyObject *call)
 
     if (!PyArg_ParseTuple(call, "O!O!", &PyTuple_Type, &args, &PyDict_Type, &kwargs))
         return NULL;
-    lock(o);
+    if (!lock(o))
+        return NULL;
     if (take_inputs(s, o, args, kwargs)) {
         TnStatus status = tn_prepare(o->session, o->in, o->nin, o->out, o->nout);
         all = status == TN_OK ? PyTuple_New(o->nout) : raise(s, status, o->ctx);
@@ -953,10 +982,13 @@ session_fork(PyObject *self, PyObject *other)
     }
     if (to == from)
         Py_RETURN_NONE;
-    lock(to < from ? to : from);
-    lock(to < from ? from : to);
+    SessionObject *first = to < from ? to : from, *second = to < from ? from : to;
+    if (!lock(first))
+        return NULL;
+    if (!lock(second))
+        return unlock(first), NULL;
     PyObject *result = unlock_with(to, tn_session_state_fork(to->session, from->session));
-    PyThread_release_lock(from->lock);
+    unlock(from);
     return result;
 }
 
@@ -1072,10 +1104,27 @@ caller_call(PyObject *self, PyObject *args, PyObject *kwargs)
     return out;
 }
 
+/* Its session holds the Model that it is: only the garbage collector ends the two. */
+static int
+caller_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((CallerObject *)self)->session);
+    return 0;
+}
+
+static int
+caller_clear(PyObject *self)
+{
+    Py_CLEAR(((CallerObject *)self)->session);
+    return 0;
+}
+
 static void
 caller_dealloc(PyObject *self)
 {
-    Py_XDECREF(((CallerObject *)self)->session);
+    PyObject_GC_UnTrack(self);
+    caller_clear(self);
     free_object(self);
 }
 
@@ -1085,11 +1134,16 @@ static PyGetSetDef caller_fields[] = {
 static PyType_Slot caller_slots[] = { { Py_tp_doc,
                                         "What is called as the session that its session() makes." },
                                       { Py_tp_dealloc, caller_dealloc },
+                                      { Py_tp_traverse, caller_traverse },
+                                      { Py_tp_clear, caller_clear },
                                       { Py_tp_call, caller_call },
                                       { Py_tp_getset, caller_fields },
                                       { 0, NULL } };
 static PyType_Spec caller_spec = {
-    "tenon._native.Caller", sizeof(CallerObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    "tenon._native.Caller",
+    sizeof(CallerObject),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     caller_slots,
 };
 

@@ -97,6 +97,8 @@ bool is_shown_otherwise(const char *dtype);
 /* The array as the caller sees it: what ml_dtypes has a type for gets it, addresses of strings
  * become an array of str. Takes the reference. */
 PyObject *shown_array(State *s, PyObject *array, const TnTensor *t);
+/* The front of a caller's array that was written, in the sizes of `t`. */
+PyObject *written_part(State *s, PyObject *array, const TnTensor *t);
 PyObject *shape_tuple(const TnTensor *t);
 
 #endif

@@ -748,3 +748,23 @@ shown_array(State *s, PyObject *array, const TnTensor *t)
     Py_DECREF(array);
     return shown;
 }
+
+PyObject *
+written_part(State *s, PyObject *array, const TnTensor *t)
+{
+    Py_ssize_t n = 1;
+
+    for (int32_t d = 0; d < t->rank; d++)
+        n *= (Py_ssize_t)t->dims[d];
+    PyObject *shape = shape_tuple(t),
+             *whole = need_numpy(s) ? PyObject_CallFunctionObjArgs(s->asarray, array, NULL) : NULL,
+             *flat = whole ? PyObject_CallMethod(whole, "reshape", "i", -1) : NULL,
+             *part = flat ? PySequence_GetSlice(flat, 0, n) : NULL,
+             *shown = part && shape ? PyObject_CallMethod(part, "reshape", "(O)", shape) : NULL;
+
+    Py_XDECREF(part);
+    Py_XDECREF(flat);
+    Py_XDECREF(whole);
+    Py_XDECREF(shape);
+    return shown;
+}

@@ -328,7 +328,8 @@ class Session(_native.Session):
         what ``ZipMap`` makes as a list of dicts.
 
         ``out`` has arrays to write some outputs to: contiguous, of just the right size. ``sizes``
-        tells it.
+        tells it. Where data decide a size, it tells the most that there can be: what is returned
+        is the part of the array that was written, its front.
         """
         args, kwargs = self._arguments(inputs)
         given = None

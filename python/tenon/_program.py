@@ -74,13 +74,18 @@ class Program:
     def text(self) -> str:
         return "\n".join(line for line, _, _ in self.lines) + "\n"
 
+    @property
+    def weights_name(self) -> str:
+        """Functions that are written to one folder have one each."""
+        return f"{self.main.name}.weights"
+
     def write(self, folder: str) -> str:
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, f"{self.main.name}.tn")
         with open(path, "w", encoding="utf-8") as f:
             f.write(self.text)
         if self.weights:
-            with open(os.path.join(folder, "weights"), "wb") as b:
+            with open(os.path.join(folder, self.weights_name), "wb") as b:
                 b.write(self.weights)
         return path
 
@@ -233,4 +238,4 @@ class Program:
             self.offset[id(x)] = len(self.weights)
             self.kept.append(x)
             self.weights += plain.astype(plain.dtype.newbyteorder("<"), copy=False).tobytes()
-        return text, f'const file "weights" {self.offset[id(x)]}'
+        return text, f'const file "{self.weights_name}" {self.offset[id(x)]}'

@@ -19,6 +19,8 @@ cache_use(TnContext *ctx, const char *given, TnCacheUse *out)
     const char *dir;
     CacheUse use;
 
+    if (!out)
+        return diag_usage(&ctx->c.diags, "tn_cache_use: out is NULL");
     if (!TN_CHECK_SIZE(ctx, TnCacheUse, out) || !cache_folder(ctx, given, &dir) ||
         !build_cache_use(&ctx->c.diags, dir, &use))
         return false;

@@ -142,8 +142,10 @@ interpret(TnContext *ctx, const char *path, const TnTensor *in, int32_t nin, TnT
 {
     Arena *a = ctx->call->arena;
     TnCompileOptions *o = &ctx->call->options;
-    Graph *g = driver_load(&ctx->c, a, path, o);
+    Graph *g = path ? driver_load(&ctx->c, a, path, o) : NULL;
 
+    if (!path)
+        return diag_usage(&ctx->c.diags, "no model file was named");
     if (!g)
         return false;
     CallerPorts p = caller_ports(g, a);

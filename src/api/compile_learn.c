@@ -53,8 +53,8 @@ session_learn(TnSession *s, uint64_t seed, TnLearnt *out)
                           s->manifest->many ? "" : ", and the model was not compiled for many");
     if (r->failed)
         return diag_error(d, DIAG_LIMIT, (Loc){ 0 }, "no memory to record what requests ask for");
-    if (s->learnt)
-        arena_free(s->learnt);
+    arena_free(s->learnt);
+    s->learnt = NULL;
     s->learnt = arena_child(s->arena);
     r->on = false;
     batch_learn(s->learnt, r->graph.at, r->graph.n, seed, &l);

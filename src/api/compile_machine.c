@@ -49,6 +49,9 @@ roofs(TnContext *ctx, int32_t threads, TnRoof *roof, int32_t n, const char **nam
     const ApiCall *call = ctx->call;
     Machine m;
 
+    if (n < 0 || (n && !roof))
+        return diag_usage(&ctx->c.diags, "tn_roofs: %d roofs%s; 0 or more are possible", n,
+                          roof ? "" : ", and their array is NULL");
     if (!driver_machine(&ctx->c, call->arena, &call->options, &m))
         return false;
     for (int32_t i = 0; i < n; i++) {

@@ -18,6 +18,8 @@ typedef struct {
     void *at;
     int64_t bytes;    /* memory for an output the caller gave none for */
     const void *made; /* where the last run made it, if it was made */
+    /* what a reservation replaced: a run may have given it, and the next one may read it */
+    void *before;
 } Owned;
 
 /* What requests asked for, as graphs. Memory runs out in the middle of a run, which goes on. */
@@ -39,6 +41,8 @@ struct TnSession {
     int64_t (*in_dims)[TN_MAX_RANK];
     int64_t *in_bytes; /* [ports.nin] */
     RunOutput *out;    /* [ports.nout] */
+    /* [ports.nout]: the dims of what tn_run gave last */
+    int64_t (*out_dims)[TN_MAX_RANK];
     Owned (*owned)[2]; /* [ports.nout] */
     /* [ports.nout]: which of the two holds what the last run gave */
     uint8_t *turn;

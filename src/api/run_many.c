@@ -19,8 +19,16 @@ typedef struct {
     TnRequest **of;         /* [ready] */
     TnBlockCount *tried;    /* [nblock] of one run, which may fail */
     Arena *a;
-    TnStatus first; /* that of the first request that failed */
+    TnStatus first;    /* that of the first request that failed */
+    const char *error; /* and its message */
 } Many;
+
+static void
+succeeded(TnRequest *r)
+{
+    r->status = TN_OK;
+    r->error = NULL;
+}
 
 /* Numbers, none too. */
 static int64_t *
@@ -44,15 +52,24 @@ failed(Many *m, TnRequest *r)
 {
     r->status = tn_leave(m->s->ctx, false);
     r->error = arena_str(m->a, tn_error(m->s->ctx));
-    m->first = m->first ? m->first : r->status;
+    if (!m->first) {
+        m->first = r->status;
+        m->error = r->error;
+    }
     tn_clear(m->s->ctx);
 }
 
-/* Memory that begins with a cache line. */
+/* Memory for output i that begins with a cache line; NULL: it is more than the machine has, which
+ * is a fault of this request alone. */
 static void *
-aligned(Arena *a, int64_t bytes)
+aligned(Many *m, int32_t i, int64_t bytes)
 {
-    return (void *)(((uintptr_t)arena_alloc(a, (size_t)bytes + 64) + 63) / 64 * 64);
+    if (bytes <= memory_size())
+        return (void *)(((uintptr_t)arena_alloc(m->a, (size_t)bytes + 64) + 63) / 64 * 64);
+    diag_error(&m->s->ctx->c.diags, DIAG_LIMIT, (Loc){ 0 },
+               "cannot get %lld bytes of memory for output \"%s\"", (long long)bytes,
+               m->s->manifest->outputs[m->s->ports.out[i]].name);
+    return NULL;
 }
 
 /* Memory for the outputs that have none, as far as their size is known. */
@@ -66,15 +83,18 @@ place(Many *m, TnRequest *r, void **out, TnBlock **made)
         RunOutput *o = &s->out[i];
         if (o->made) {
             made[s->ports.out[i]] = NEW(m->a, TnBlock);
+            o->data = tn_given(s, i, x);
+            o->room = o->data ? x->bytes : 0;
             continue;
         }
         x->data = tn_given(s, i, x);
-        if (!x->data)
-            x->data = aligned(m->a, o->bytes);
-        else if (!tn_output_fits(m->s, i, o, x->bytes) ||
-                 !session_check_data(s->session, &s->ctx->c.diags, "output",
-                                     s->manifest->outputs[s->ports.out[i]].name, x->data, o->dtype,
-                                     o->bytes))
+        if (!x->data) {
+            if (!(x->data = aligned(m, i, o->bytes)))
+                return false;
+        } else if (!tn_output_fits(m->s, i, o, x->bytes) ||
+                   !session_check_data(s->session, &s->ctx->c.diags, "output",
+                                       s->manifest->outputs[s->ports.out[i]].name, x->data,
+                                       o->dtype, o->bytes))
             return false;
         out[s->ports.out[i]] = o->data = x->data;
         int64_t *dims = copied(m->a, o->dims, (int32_t)o->rank);
@@ -82,6 +102,17 @@ place(Many *m, TnRequest *r, void **out, TnBlock **made)
         x->dims = dims;
     }
     return tn_apart(s);
+}
+
+/* The characters of strings are in memory of the run's. */
+static void
+keep_strings(Many *m, const TnTensor *x)
+{
+    const char **at = x->data;
+    int64_t n = strcmp(x->dtype, "str") ? 0 : x->bytes / (int64_t)sizeof *at;
+
+    for (int64_t i = 0; i < n; i++)
+        at[i] = at[i] ? arena_str(m->a, at[i]) : NULL;
 }
 
 static bool
@@ -94,6 +125,7 @@ alone(Many *m, TnRequest *r)
         x->dims = copied(m->a, x->dims, x->rank);
         if (!tn_given(m->s, i, x) && x->bytes)
             x->data = arena_copy(m->a, x->data, (size_t)x->bytes);
+        keep_strings(m, x);
     }
     return true;
 }
@@ -140,8 +172,8 @@ give_one(Many *m, const TnRequest *r, int32_t i, TnBlock *made, const int64_t *d
     tensor_bytes(o.dtype, o.rank, dims, &o.bytes);
     void *to = tn_given(m->s, i, x);
     bool fits = !to || tn_output_fits(m->s, i, &o, x->bytes);
+    fits = fits && (to || (to = aligned(m, i, o.bytes)));
     if (fits) {
-        to = to ? to : aligned(m->a, o.bytes);
         if (o.bytes)
             memcpy(to, made->at, (size_t)o.bytes);
         tn_tell_output(m->s, i, x);
@@ -170,6 +202,8 @@ give_made(Many *m, int32_t number)
     }
     if (!ok)
         failed(m, r);
+    else
+        succeeded(r);
 }
 
 /* Requests [first, first + n) of those that are ready, in one run. */
@@ -217,17 +251,43 @@ run_halves(Many *m, int32_t first, int32_t n, const TnBatchPolicy *policy)
     run_halves(m, first + n / 2, n - n / 2, policy);
 }
 
+/* Outputs that are where an earlier call put them have no place yet: should this call fail, the
+ * next one could not tell. */
+static void
+forget_places(TnSession *s, const TnRequest *r)
+{
+    if (!r->out || r->nout != s->ports.nout || (r->nout && r->out->size < sizeof *r->out))
+        return;
+    for (int32_t i = 0; i < r->nout; i++)
+        tn_tensor_at(r->out, i)->data = tn_given(s, i, tn_tensor_at(r->out, i));
+}
+
+/* Before anything is freed or allocated: should memory run out, the call ends at once. */
 static bool
+begin_requests(const Many *m)
+{
+    TnContext *ctx = m->s->ctx;
+
+    if (m->n < 0 || (m->n && !m->request))
+        return diag_usage(&ctx->c.diags, "tn_run_many: %d requests%s", m->n,
+                          m->n < 0 ? "; 0 or more are possible" : ", and their array is NULL");
+    if (m->n && !TN_CHECK_SIZE(ctx, TnRequest, m->request))
+        return false;
+    for (int32_t i = 0; i < m->n; i++) {
+        TnRequest *r = request_at(m, i);
+        r->status = TN_LIMIT;
+        r->error = "error: out of memory before this request had a result";
+        forget_places(m->s, r);
+    }
+    return true;
+}
+
+static void
 run_many(Many *m)
 {
     TnSession *s = m->s;
     bool together = session_together(s->session);
 
-    if (m->n < 0 || (m->n && !m->request))
-        return diag_usage(&s->ctx->c.diags, "tn_run_many: %d requests%s", m->n,
-                          m->n < 0 ? "; 0 or more are possible" : ", and their array is NULL");
-    if (m->n && !TN_CHECK_SIZE(s->ctx, TnRequest, m->request))
-        return false;
     m->in = NEW_ARRAY(m->a, const void *const *, m->n + 1);
     m->out = NEW_ARRAY(m->a, void *const *, m->n + 1);
     m->sym = NEW_ARRAY(m->a, int64_t *, m->n + 1);
@@ -236,33 +296,39 @@ run_many(Many *m)
     m->of = NEW_ARRAY(m->a, TnRequest *, m->n + 1);
     for (int32_t i = 0; i < m->n; i++) {
         TnRequest *r = request_at(m, i);
-        r->status = TN_OK;
-        r->error = NULL;
         if (!(together ? take(m, r) : alone(m, r)))
             failed(m, r);
+        else if (!together)
+            succeeded(r);
     }
     if (!together || !m->ready)
-        return true;
+        return;
     TnBatchPolicy policy;
     m->tried = NEW_ARRAY(m->a, TnBlockCount, tn_model_blocks_of(s->manifest) + 1);
     run_halves(m, 0, m->ready, tn_policy_of(s, &policy));
-    return true;
 }
 
 TnStatus
 tn_run_many(TnSession *s, TnRequest *request, int32_t n)
 {
     TN_ENTER(s ? s->ctx : NULL);
+    Many m = { .s = s, .request = request, .n = n };
+    if (!begin_requests(&m))
+        return tn_leave(s->ctx, false);
     arena_free(s->before); /* of a call that ran out of memory */
     s->before = s->many;
+    s->many = NULL;
     s->many = arena_child(s->arena);
     if (!s->count)
         s->count = NEW_ARRAY(s->arena, TnBlockCount, tn_model_blocks_of(s->manifest) + 1);
-    Many m = { .s = s, .request = request, .n = n, .a = s->many };
-    bool ok = run_many(&m);
+    m.a = s->many;
+    run_many(&m);
     arena_free(s->before);
     s->before = NULL;
-    return !ok ? tn_leave(s->ctx, false) : m.first ? m.first : tn_leave(s->ctx, true);
+    if (!m.first)
+        return tn_leave(s->ctx, true);
+    s->ctx->error = arena_str(s->ctx->messages, m.error);
+    return m.first;
 }
 
 int32_t

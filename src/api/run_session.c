@@ -231,8 +231,10 @@ free_owned(void *what)
 {
     TnSession *s = what;
     for (int32_t i = 0; s->owned && i < s->ports.nout; i++)
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < 2; k++) {
             free(s->owned[i][k].at);
+            free(s->owned[i][k].before);
+        }
 }
 
 /* 0 of a program that was compiled before there were states. */
@@ -282,6 +284,7 @@ session_make(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **
     s->in_dims = arena_alloc_array(a, (size_t)s->ports.nin, sizeof *s->in_dims);
     s->in_bytes = NEW_ARRAY(a, int64_t, s->ports.nin);
     s->turn = NEW_ARRAY(a, uint8_t, s->ports.nout);
+    s->out_dims = arena_alloc_array(a, (size_t)s->ports.nout, sizeof *s->out_dims);
     s->owned = arena_alloc_array(a, (size_t)s->ports.nout, sizeof *s->owned);
 
     if (o && o->pool) {
@@ -410,6 +413,9 @@ ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out, int32_
         return false;
     if ((running || out || nout) && !check_array(s->ctx, "outputs", out, nout, s->ports.nout))
         return false;
+    for (int32_t i = 0; running && i < nout; i++)
+        if (!check_name(s->ctx, "output", i, tn_tensor_at(out, i)->name, output_name(s, i)))
+            return false;
     return session_prepare(s->session, &s->ctx->c.diags, s->in, (uint32_t)nin, s->out);
 }
 
@@ -460,8 +466,9 @@ input_in(const TnSession *s, const void *at, int64_t bytes)
     return -1;
 }
 
+/* keep: what is there may be what the last run gave. It is kept once: what follows no run gave. */
 static bool
-own_memory(TnSession *s, int32_t i, int turn, int64_t bytes)
+own_memory(TnSession *s, int32_t i, int turn, int64_t bytes, bool keep)
 {
     Owned *own = &s->owned[i][turn];
     if (own->at && own->bytes >= bytes)
@@ -469,8 +476,10 @@ own_memory(TnSession *s, int32_t i, int turn, int64_t bytes)
     /* What grows grows again; but the first time to the byte, so that an address sanitizer sees a
      * kernel that writes behind it. */
     int64_t room = bytes + (own->at ? bytes / 4 : 0);
-    free(own->at);
-    *own = (Owned){ NULL, 0 };
+    keep = keep && !own->before;
+    if (!keep)
+        free(own->at);
+    *own = (Owned){ .before = keep ? own->at : own->before };
     if (posix_memalign(&own->at, 64, room ? (size_t)room : 1))
         return diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){ 0 },
                           "cannot get %lld bytes of memory for output \"%s\"", (long long)bytes,
@@ -485,8 +494,11 @@ tn_given(const TnSession *s, int32_t i, const TnTensor *x)
 {
     const Owned *own = s->owned[i];
     const void *at = x->data;
-    bool ours = at == own[0].at || at == own[1].at || at == own[0].made || at == own[1].made ||
-                (s->before && arena_holds(s->before, at));
+    bool ours =
+        at && ((s->before && arena_holds(s->before, at)) || (s->many && arena_holds(s->many, at)));
+
+    for (int k = 0; at && k < 2; k++)
+        ours |= at == own[k].at || at == own[k].made || at == own[k].before;
 
     return ours ? NULL : x->data;
 }
@@ -499,11 +511,11 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
     const Owned *own = s->owned[i];
     RunOutput *o = &s->out[i];
     const char *name = output_name(s, i);
-    if (!check_name(s->ctx, "output", i, x->name, name))
-        return false;
+    o->data = tn_given(s, i, x);
+    o->room = o->data ? x->bytes : 0;
     if (o->made) /* memory comes with the size */
         return true;
-    if ((o->data = tn_given(s, i, x)))
+    if (o->data)
         return tn_output_fits(s, i, o, x->bytes);
     int turn = s->turn[i];
     if (input_in(s, own[turn].at, own[turn].bytes) >= 0)
@@ -515,11 +527,17 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
                           "is no longer valid; "
                           "copy it after its run",
                           input_name(s, old), name);
-    if (!own_memory(s, i, turn, o->bytes))
+    if (!own_memory(s, i, turn, o->bytes, false))
         return false;
     s->turn[i] = (uint8_t)turn;
     o->data = own[turn].at;
     return true;
+}
+
+static int64_t
+room_of(const RunOutput *o)
+{
+    return o->made ? o->room : o->bytes;
 }
 
 /* Kernels write outputs while others are still to read inputs. */
@@ -528,14 +546,14 @@ tn_apart(TnSession *s)
 {
     for (int32_t i = 0; i < s->ports.nout; i++) {
         const RunOutput *o = &s->out[i];
-        int32_t k = input_in(s, o->data, o->bytes);
+        int32_t k = input_in(s, o->data, room_of(o));
         if (k >= 0)
             return diag_usage(&s->ctx->c.diags,
                               "input \"%s\" and output \"%s\" overlap in memory: give the output "
                               "memory of its own, or none",
                               input_name(s, k), output_name(s, i));
         for (k = 0; k < i; k++)
-            if (overlap(o->data, o->bytes, s->out[k].data, s->out[k].bytes))
+            if (overlap(o->data, room_of(o), s->out[k].data, room_of(&s->out[k])))
                 return diag_usage(
                     &s->ctx->c.diags,
                     "outputs \"%s\" and \"%s\" overlap in memory: give each memory of "
@@ -571,7 +589,7 @@ reserve(TnSession *s, const int64_t *length, const TnTensor *in, int32_t nin)
         return false;
     for (int32_t i = 0; i < s->ports.nout; i++)
         for (int turn = 0; turn <= fits_an_input(s, i); turn++)
-            if (!own_memory(s, i, turn ? !s->turn[i] : s->turn[i], s->out[i].bytes))
+            if (!own_memory(s, i, turn ? !s->turn[i] : s->turn[i], s->out[i].bytes, true))
                 return false;
     return true;
 }
@@ -657,7 +675,7 @@ tn_session_state_reserve(TnSession *s, int64_t length, const TnTensor *in, int32
 
 /* An output whose size only the run told: in the session's memory, or copied to the caller's if
  * there is any. */
-static bool
+static void
 give_made(TnSession *s, int32_t i, const TnTensor *x)
 {
     RunOutput *o = &s->out[i];
@@ -666,13 +684,9 @@ give_made(TnSession *s, int32_t i, const TnTensor *x)
 
     own[1].made = own[0].made;
     own[0].made = o->data;
-    if (!given)
-        return true;
-    if (!tn_output_fits(s, i, o, x->bytes))
-        return false;
-    memcpy(given, o->data, (size_t)o->bytes);
-    o->data = given;
-    return true;
+    if (given && o->bytes)
+        memcpy(given, o->data, (size_t)o->bytes);
+    o->data = given ? given : o->data;
 }
 
 bool
@@ -695,10 +709,16 @@ tn_run_one(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t
         return false;
     for (int32_t i = 0; i < nout; i++) {
         TnTensor *x = tn_tensor_at(out, i);
-        if (s->out[i].made && !give_made(s, i, x))
-            return false;
+        if (s->out[i].made)
+            give_made(s, i, x);
         tn_tell_output(s, i, x);
+        memcpy(s->out_dims[i], x->dims, sizeof s->out_dims[i]);
+        x->dims = s->out_dims[i];
         x->data = s->out[i].data;
+        for (int k = 0; k < 2; k++) {
+            free(s->owned[i][k].before);
+            s->owned[i][k].before = NULL;
+        }
     }
     return true;
 }

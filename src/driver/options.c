@@ -69,9 +69,10 @@ take_shapes(Ctx *c, Arena *a, const TnCompileOptions *o, ImportOptions *out)
 
     for (int32_t i = 0; i < o->nshapes; i++) {
         const TnShape *s = &o->shapes[i];
-        if (!s->input || s->rank < 0 || s->rank > TN_MAX_RANK)
-            return diag_usage(&c->diags, "the shape of input %s has rank %d; 0 to %d are possible",
-                              name_or_none(s->input), s->rank, TN_MAX_RANK);
+        if (!s->input || s->rank < 0 || s->rank > TN_MAX_RANK || (s->rank && !s->dims))
+            return diag_usage(
+                &c->diags, "the shape of input %s has rank %d%s; 0 to %d are possible",
+                name_or_none(s->input), s->rank, s->dims ? "" : " and dims NULL", TN_MAX_RANK);
         shape[i] = (ImportShape){ s->input, (uint32_t)s->rank, s->dims };
     }
     out->shape = shape;
@@ -87,6 +88,28 @@ check_orders(Ctx *c, const TnOrder *order, int32_t n)
             return diag_usage(
                 &c->diags,
                 "an order of dimensions needs the value's name and the order, such as nhwc");
+    return true;
+}
+
+/* Are there as many entries as each count says? */
+static bool
+check_counts(Ctx *c, const TnCompileOptions *o)
+{
+    const struct {
+        const char *what;
+        const void *at;
+        int32_t n;
+    } list[] = {
+        { "dims", o->dims, o->ndims },       { "shapes", o->shapes, o->nshapes },
+        { "format", o->format, o->nformat }, { "io_format", o->io_format, o->nio_format },
+        { "state", o->state, o->nstate },    { "ranges", o->ranges, o->nranges },
+        { "hints", o->hints, o->nhints },
+    };
+
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (list[i].n < 0 || (list[i].n && !list[i].at))
+            return diag_usage(&c->diags, "option %s: %d entries%s; give an array, or 0 for none",
+                              list[i].what, list[i].n, list[i].at ? "" : " at NULL");
     return true;
 }
 
@@ -142,7 +165,7 @@ options_resolve(Ctx *c, Arena *a, const TnCompileOptions *given, Settings *out)
     TnCompileOptions *o = &out->o;
     bool blas = is_blas(given->library);
 
-    if (!check_numbers(c, given) || !check_lists(c, given))
+    if (!check_numbers(c, given) || !check_counts(c, given) || !check_lists(c, given))
         return false;
     *o = *given;
     o->emit = o->emit ? o->emit : "so";

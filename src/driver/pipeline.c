@@ -679,6 +679,9 @@ open_files(Job *j)
 
     if (!file_map(j->arena, &c->diags, j->model_path, &j->file) || !no_library(j))
         return false;
+    if (j->o->page && same_file(j->model_path, j->o->page))
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->o->page },
+                          "the page would replace the model itself; name another file for it");
     if (j->o->stop_after && strcmp(j->o->stop_after, "build"))
         return true;
     if (!j->out_path)

@@ -74,6 +74,7 @@ typedef struct {
     int64_t dims[TN_MAX_RANK];
     int64_t bytes;
     bool made;
+    int64_t room; /* of one that is made: bytes at `data`, where it is copied to; no data: any */
 } RunOutput;
 
 /* Runs ranges instead of our pool. reserve: each range gets this much scratch from now on, before
@@ -91,7 +92,7 @@ Session *session_new(Arena *a, const Artefact *f, Pool *pool, const RunHost *hos
  * name the input, the dimension and both values. Repeated with the same dims it costs a compare. */
 bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutput *out);
 /* Run. out[i].data: the caller's memory of out[i].bytes, unless it is made. Sizes become those of
- * this run. */
+ * this run. A failed run leaves states, and what the run before made, as they were. */
 bool session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out);
 /* Is there memory for a tensor of `bytes` bytes, aligned for its type? what: "input", "output". */
 bool session_check_data(const Session *s, Diags *d, const char *what, const char *name,

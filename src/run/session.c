@@ -496,9 +496,10 @@ session_prepare(Session *s, Diags *d, const RunInput *given, uint32_t nin, RunOu
         s->prepared = true;
     }
     for (int32_t i = 0; out && i < s->ports.nout; i++) {
-        void *data = out[i].data;
+        RunOutput callers = out[i];
         out[i] = s->outputs[s->ports.out[i]];
-        out[i].data = data;
+        out[i].data = callers.data;
+        out[i].room = callers.room;
     }
     return true;
 }
@@ -538,6 +539,21 @@ take_outputs(Session *s, Diags *d, RunOutput *out)
                               dims_text(d->arena, o->dtype, o->rank, o->dims));
         if (o->made)
             o->data = s->block[i].at;
+    }
+    return true;
+}
+
+/* Is there room for what the run made, where the caller gave memory for it? */
+static bool
+made_fits(const Session *s, Diags *d, const RunOutput *wanted, const RunOutput *out)
+{
+    for (int32_t i = 0; i < s->ports.nout; i++) {
+        const RunOutput *o = &out[s->ports.out[i]];
+        if (o->made && wanted[i].data && wanted[i].room < o->bytes)
+            return diag_usage(d, "output \"%s\": %s needs %lld bytes, its `bytes` says %lld",
+                              s->manifest->outputs[s->ports.out[i]].name,
+                              dims_text(d->arena, o->dtype, o->rank, o->dims), (long long)o->bytes,
+                              (long long)wanted[i].room);
     }
     return true;
 }
@@ -609,7 +625,7 @@ session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
     if (m->noutput)
         memcpy(out, s->outputs, (size_t)m->noutput * sizeof *out);
     for (int32_t i = 0; i < s->ports.nout; i++)
-        out[s->ports.out[i]].data = wanted[i].data;
+        out[s->ports.out[i]].data = wanted[i].made ? NULL : wanted[i].data;
     if (!states_outputs(s->states, d, in, out))
         return false;
     for (int32_t i = 0; i < m->ninput; i++) {
@@ -642,6 +658,7 @@ session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
     if (m->noutput) /* an output of the last run may be an input of this one */
         memcpy(s->last, s->block, (size_t)m->noutput * sizeof *s->block);
     memset(s->block, 0, (size_t)m->noutput * sizeof *s->block);
+    const void *before = heap_newest(s->heap);
     s->refused = false;
     if (s->pool)
         pool_busy(s->pool, true);
@@ -649,19 +666,20 @@ session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
     if (s->pool)
         pool_busy(s->pool, false);
     fault.code = fault.code ? fault.code : code;
-    if (!fault.code) {
+    if (!fault.code && take_outputs(s, d, out) && made_fits(s, d, wanted, out) &&
+        states_taken(s->states, d, out)) {
         for (int32_t i = 0; i < m->noutput; i++)
             if (s->last[i].at)
                 heap_put(s->heap, s->last[i].at, s->last[i].bytes);
-        if (!take_outputs(s, d, out) || !states_taken(s->states, d, out))
-            return false;
         for (int32_t i = 0; i < s->ports.nout; i++)
             wanted[i] = out[s->ports.out[i]];
         return true;
     }
-    heap_take_back(s->heap, NULL);
-    memset(s->block, 0, (size_t)m->noutput * sizeof *s->block);
-    return report_fault(s, d, &fault);
+    /* the caller may run again with what the last run made */
+    heap_take_back(s->heap, before);
+    if (m->noutput)
+        memcpy(s->block, s->last, (size_t)m->noutput * sizeof *s->block);
+    return fault.code && report_fault(s, d, &fault);
 }
 
 /* ---- states ----------------------------------------------------------------------------- */

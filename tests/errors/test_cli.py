@@ -204,6 +204,7 @@ def test_the_output_may_not_be_the_model(tenon, model):
     link = tenon.folder / "link.so"
     link.symlink_to(model)
     tenon.fails(USAGE, "compile", link, "-o", model, says="replace the model")
+    tenon.fails(USAGE, "explain", model, "--html", model, says="the page would replace the model")
     assert Path(model).read_bytes() == before
 
 
@@ -385,6 +386,35 @@ def numbers(rows=2):
 
 def expected(x):
     return np.maximum(x @ (np.arange(12, dtype=np.float32).reshape(4, 3) - 5), 0)
+
+
+def test_a_report_goes_into_a_pipe(tenon, built):
+    """What is no file is written to, as a device is, and stays what it is."""
+    pipe = tenon.folder / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        done = tenon("bench", built, "--iterations", 2, "--dim", "batch=1", "--json", pipe)
+        assert done.returncode == OK, done.stderr
+        assert stat.S_ISFIFO(pipe.stat().st_mode)
+        assert json.loads(reader.communicate()[0])
+
+
+def test_outputs_of_like_names_have_files_of_their_own(tenon):
+    names = ["a:0", "a_0", "a/0", "a_0_2", 1000 * "b", 1001 * "b", "\u03b1", "\u03b2"]
+    nodes = [helper.make_node("Add", ["x", f"c{i}"], [name]) for i, name in enumerate(names)]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in names]
+    added = [numpy_helper.from_array(np.float32(i), f"c{i}") for i in range(len(names))]
+    graph = helper.make_graph(nodes, "like", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])], outputs, added)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, tenon.folder / "like.onnx")
+    np.save(tenon.folder / "x.npy", np.float32([1, 2]))
+    done = tenon("run", tenon.folder / "like.onnx", f"--input=x=@{tenon.folder / 'x.npy'}", "--output-dir", "out")
+    assert done.returncode == OK, done.stderr
+    files = ["a_0", "a_0_2", "a_0_3", "a_0_2_2", 200 * "b", 200 * "b" + "_2", "__", "___2"]
+    assert sorted(p.stem for p in (tenon.folder / "work" / "out").iterdir()) == sorted(files)
+    for i, name in enumerate(files):
+        np.testing.assert_array_equal(np.load(tenon.folder / "work" / "out" / f"{name}.npy"), [1 + i, 2 + i])
 
 
 def test_outputs_are_files_with_fit_names(tenon, built):
@@ -579,6 +609,7 @@ def test_bench_on_several_numbers_of_threads(tenon, built):
     assert [(r["threads"], r["iterations"]) for r in told] == [(1, 6), (2, 6), (3, 6)]
     for wrong in ("1,", "1,,2", "0", "two", "1;2"):
         tenon.fails(USAGE, "bench", built, "--threads", wrong, says="with commas between")
+    tenon.fails(USAGE, "bench", built, "--threads", 2**32 + 1, says="at most 2147483647")
     tenon.fails(USAGE, "bench", built, "--threads", "1,2", "--profile", says="one number of threads")
 
 

@@ -499,6 +499,25 @@ def test_inherited_fields_and_names_of_inputs(tmp_path):
     assert tenon.compile(path).run(fields.arrays(p=p, n=3))["result"] == 7
 
 
+FIRST, SECOND = np.arange(100, dtype="f4"), -np.arange(100, dtype="f4")
+
+
+@tenon.function
+def plus_first(x: "f32[100]") -> "f32[100]":
+    return x + FIRST
+
+
+@tenon.function
+def plus_second(x: "f32[100]") -> "f32[100]":
+    return x + SECOND
+
+
+def test_functions_in_one_folder_keep_their_constants(tmp_path):
+    paths = [f.write(tmp_path) for f in (plus_first, plus_second)]
+    for path, constant in zip(paths, (FIRST, SECOND), strict=True):
+        np.testing.assert_array_equal(tenon.compile(path)(np.ones(100, "f4")), 1 + constant)
+
+
 # ---- numbers ----
 
 

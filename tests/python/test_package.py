@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 
 import numpy as np
 import onnx
@@ -156,6 +157,16 @@ def test_out_is_written_in_place(two):
             two.run({"a": a, "b": a}, out={"s": wrong})
     with pytest.raises(tenon.UsageError, match="no output 'nope'"):
         two.run([a, a], out={"nope": s})
+
+
+def test_out_has_what_is_there():
+    """Data decide how much of the array is written, which is as large as the most that there can be."""
+    model = tenon.compile(model_of([helper.make_node("NonZero", ["x"], ["y"])], [("x", T.FLOAT, ["n", "m"])], [("y", T.INT64, [2, "k"])]))
+    x, y = np.float32([[0, 1], [3, 2]]), np.full((2, 4), -7)
+    out = model.run([x], out={"y": y})["y"]
+    np.testing.assert_array_equal(out, np.nonzero(x))
+    assert np.shares_memory(out, y) and (y.ravel()[6:] == -7).all()
+    assert model.run([np.ones_like(x)], out={"y": y})["y"] is y
 
 
 def test_sizes_are_told_without_running(two):
@@ -479,6 +490,19 @@ def test_sessions_keep_their_model_alive():
     assert session.arena_bytes >= 0
 
 
+def test_a_model_that_was_called_goes():
+    """Its session keeps it alive, and it keeps that session."""
+    model = tenon.compile(relu())
+    folder = os.path.dirname(model.path)
+    np.testing.assert_array_equal(model(np.float32([-1, 1])), [0, 1])
+    gc.collect()
+    np.testing.assert_array_equal(model(np.float32([-1, 1])), [0, 1])
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None and not os.path.exists(folder)
+
+
 def test_the_interpreter_lock_is_released():
     n = 768
     model = tenon.compile(model_of([helper.make_node("MatMul", ["x", "x"], ["y"])], [("x", T.FLOAT, [n, n])], [("y", T.FLOAT, [n, n])]))
@@ -507,6 +531,20 @@ def test_threads_share_a_session(two):
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert not wrong
+
+
+def test_a_session_in_an_input_of_its_own():
+    """An error, where it would wait for itself for ever; and it can be used again."""
+    session, x = tenon.compile(relu()).session(), np.float32([-1, 1])
+
+    class Lazy:
+        def __array__(self, dtype=None, copy=None):
+            return session(x)
+    for by in (session, lambda y: session.run([y]), lambda y: session.sizes([y])):
+        with pytest.raises(RuntimeError, match="takes an input of its own"):
+            by(Lazy())
+    assert isinstance(session.run_many([[Lazy()]])[0], RuntimeError)
+    np.testing.assert_array_equal(session(x), [0, 1])
 
 
 def test_nothing_leaks(two):

@@ -1,6 +1,7 @@
 """Many requests at once: each gets the bits that it gets alone, and what a NumPy program of its own gives, whatever branches, turns and calls it takes."""
 import pathlib
 import resource
+import threading
 
 import numpy as np
 import pytest
@@ -852,6 +853,26 @@ def test_any_collection_of_requests(tmp_path):
                 by(wrong)
     with pytest.raises(tenon.UsageError, match="policy is a text such as 'agenda', or None; 3 is given"):
         session.policy = 3
+
+
+def test_blocks_are_told_while_requests_run(tmp_path):
+    """In another thread: the message of a request that fails is still its own."""
+    model = compiled(tmp_path, PLAIN)
+    session, stop = model.session(threads=1), threading.Event()
+    good = {"x": np.ones((1, 4, 3), "f4"), "at": np.array([0, 3])}
+
+    def ask():
+        while not stop.is_set():
+            session.blocks
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    [t.start() for t in threads]
+    try:
+        for _ in range(5000):
+            got = session.run_many([good, good | {"at": np.array([0, 9])}] * 3)
+            assert all("the index 9 is outside" in str(g) for g in got[1::2])
+    finally:
+        stop.set()
+        [t.join() for t in threads]
 
 
 def test_a_bad_request_is_its_own_affair(tmp_path):

@@ -8,6 +8,7 @@
 
 #include "tenon.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,11 +181,185 @@ requests_may_be_given_again(void **state)
             assert_memory_equal(out[0].data, ((float[]){ 50, 60 }), 2 * sizeof(float));
             assert_memory_equal(out[1].data, ((float[]){ 50, 60 }), 2 * sizeof(float));
         }
+        in.dtype = "f64"; /* a call that fails is between */
+        assert_int_equal(tn_run_many(s, r, 2), TN_USAGE);
+        assert_null(out[0].data);
+        in.dtype = "f32";
+        assert_int_equal(tn_run_many(s, r, 2), TN_OK);
+        assert_memory_equal(out[0].data, ((float[]){ 50, 60 }), 2 * sizeof(float));
         r[0].out = NULL;
         assert_int_equal(tn_run_many(s, r, 2), TN_USAGE);
         tn_session_free(s);
         tn_model_free(m);
     }
+}
+
+/* One request asks for more than there is, one names its output otherwise: the others run. */
+static void
+a_request_that_cannot_be_leaves_the_others(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const int64_t one[] = { 1, 1 }, high[] = { 1 << 21, 1 }, wide[] = { 1, 1 << 21 };
+    float x = 1, y = 2;
+    TnTensor in[4][2], out[4];
+    TnRequest r[4];
+    TnModel *m;
+    TnSession *s;
+
+    write_file(f->model, "graph @t(%x: f32[n, 1], %y: f32[1, m]) -> (%z) {\n"
+                         "  %z: f32[n, m] = add(%x, %y)\n}\n");
+    o.many = 1;
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
+    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    for (int i = 0; i < 4; i++) {
+        in[i][0] = (TnTensor){ sizeof **in, "x", "f32", 2, one, &x, sizeof x };
+        in[i][1] = (TnTensor){ sizeof **in, "y", "f32", 2, one, &y, sizeof y };
+        out[i] = (TnTensor){ .size = sizeof *out, .name = i == 2 ? "y" : "z" };
+        r[i] = (TnRequest){ sizeof *r, in[i], &out[i], 2, 1, TN_OK, NULL };
+    }
+    in[1][0].dims = high;
+    in[1][1].dims = wide;
+    in[1][0].bytes = in[1][1].bytes = INT64_MAX; /* never read */
+    assert_int_equal(tn_run_many(s, r, 4), TN_LIMIT);
+    assert_non_null(strstr(tn_error(f->ctx), "bytes of memory for output \"z\""));
+    assert_string_equal(tn_error(f->ctx), r[1].error);
+    assert_int_equal(r[2].status, TN_USAGE);
+    assert_non_null(strstr(r[2].error, "output 0 is named \"y\", the model's is \"z\""));
+    for (int i = 0; i < 4; i += 3) {
+        assert_int_equal(r[i].status, TN_OK);
+        assert_null(r[i].error);
+        assert_float_equal(*(float *)out[i].data, 3, 0);
+    }
+    tn_session_free(s);
+    tn_model_free(m);
+}
+
+/* Each run of a request makes its strings where the run before had its own. */
+static void
+strings_of_requests_are_their_own(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const int64_t one[] = { 1 };
+    const char *x[2] = { "cat", "dog" }, *given[1];
+    TnTensor in[2], out[2] = { { .size = sizeof *out }, { .size = sizeof *out } };
+    TnRequest r[2];
+    TnModel *m;
+    TnSession *s;
+
+    write_file(f->model, "graph @t(%x: str[n]) -> (%y) {\n"
+                         "  %y: str[n] = string_concat(%x, %x)\n}\n");
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
+    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    out[0].data = given;
+    out[0].bytes = sizeof given;
+    for (int i = 0; i < 2; i++) {
+        in[i] = (TnTensor){ sizeof *in, "x", "str", 1, one, &x[i], sizeof *x };
+        r[i] = (TnRequest){ sizeof *r, &in[i], &out[i], 1, 1, TN_OK, NULL };
+    }
+    assert_int_equal(tn_run_many(s, r, 2), TN_OK);
+    assert_string_equal(given[0], "catcat");
+    assert_string_equal(*(char **)out[1].data, "dogdog");
+    tn_session_free(s);
+    tn_model_free(m);
+}
+
+/* Not only what prepares a run of other sizes: what the run before gave is still to be read. */
+static void
+results_stay_until_the_next_run(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const int64_t dims[] = { 1, 4 };
+    int64_t more[] = { 0, 4 };
+    float x[4] = { 1, 2, 3, 4 };
+    TnTensor in = { sizeof in, "x", "f32", 2, dims, x, sizeof x }, out = TN_INIT(TnTensor);
+    TnTensor large = { sizeof in, "x", "f32", 2, more, NULL, 0 }, sized = TN_INIT(TnTensor);
+    TnModel *m;
+    TnSession *s;
+
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
+    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    for (int64_t n = 1000; n < 100000; n *= 16) {
+        assert_int_equal(tn_run(s, &in, 1, &out, 1), TN_OK);
+        for (int k = 0; k < 2; k++) { /* the second replaces what the first reserved */
+            more[0] = n << 2 * k;
+            assert_int_equal(tn_prepare(s, &large, 1, &sized, 1), TN_OK);
+            assert_int_equal(sized.dims[0], more[0]);
+            assert_int_equal(tn_session_reserve(s, &large, 1), TN_OK);
+        }
+        assert_int_equal(out.dims[0], 1);
+        assert_memory_equal(out.data, ((float[]){ 50, 60 }), 2 * sizeof(float));
+    }
+    tn_session_free(s);
+    tn_model_free(m);
+}
+
+/* y and z are as long as data say; what grows with x is a state. */
+static const char made[] = "graph @t(%past: f32[p], %x: f32[n], %k: i64[1], %at: i64[1])"
+                           " -> (%present, %y, %z, %e) {\n"
+                           "  %present: f32[n + p] = concat(%past, %x) {axis = 0}\n"
+                           "  %k_1: i64[1] = match(%k) new [m]\n"
+                           "  %one: f32[] = const [1.0]\n"
+                           "  %ones: f32[m] = expand(%one, %k_1)\n"
+                           "  %y: f32[m + n] = concat(%x, %ones) {axis = 0}\n"
+                           "  %z: f32[m + n] = concat(%ones, %x) {axis = 0}\n"
+                           "  %e: f32[1] = gather(%y, %at) {axis = 0}\n}\n";
+
+/* States, and results that the next run may read. */
+static void
+runs_that_fail_change_nothing(void **state)
+{
+    Fixture *f = *state;
+    const TnStateNames names = { "past", "present" };
+    TnCompileOptions o = options(f);
+    const int64_t one[] = { 1 }, three[] = { 3 }, four = 4;
+    int64_t at = 0, k = 1;
+    float x[3] = { 5, 6, 7 }, y[6];
+    TnTensor in[3] = { { sizeof *in, "x", "f32", 1, three, x, sizeof x },
+                       { sizeof *in, "k", "i64", 1, one, &k, sizeof k },
+                       { sizeof *in, "at", "i64", 1, one, &at, sizeof at } };
+    TnTensor out[3] = { { .size = sizeof *out }, { .size = sizeof *out }, { .size = sizeof *out } };
+    TnModel *m;
+    TnSession *s;
+
+    write_file(f->model, made);
+    o.state = &names;
+    o.nstate = 1;
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
+    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    assert_int_equal(tn_run(s, in, 3, out, 3), TN_OK);
+    in[0].data = out[1].data; /* 1, 5, 6, 7 */
+    in[0].dims = &four;
+    in[0].bytes = out[1].bytes;
+    at = 99;
+    assert_int_equal(tn_run(s, in, 3, out, 3), TN_USAGE);
+    assert_non_null(strstr(tn_error(f->ctx), "the index 99 is outside"));
+    at = 5;
+    k = 2;
+    out[0].data = y;
+    out[0].bytes = sizeof y - 1;
+    assert_int_equal(tn_run(s, in, 3, out, 3), TN_USAGE);
+    assert_non_null(strstr(tn_error(f->ctx), "output \"y\": f32[6] needs 24 bytes"));
+    out[0].bytes = sizeof y;
+    out[2].data = y + 5;
+    out[2].bytes = sizeof *y;
+    assert_int_equal(tn_run(s, in, 3, out, 3), TN_USAGE);
+    assert_non_null(strstr(tn_error(f->ctx), "outputs \"y\" and \"e\" overlap in memory"));
+    assert_int_equal(tn_session_state_length(s), 3);
+    out[0].data = out[1].data = out[2].data = NULL;
+    assert_int_equal(tn_run(s, in, 3, out, 3), TN_OK);
+    assert_memory_equal(out[0].data, ((float[]){ 1, 5, 6, 7, 1, 1 }), sizeof y);
+    assert_memory_equal(out[1].data, ((float[]){ 1, 1, 1, 5, 6, 7 }), sizeof y);
+    assert_float_equal(*(float *)out[2].data, 1, 0);
+    assert_int_equal(tn_session_state_length(s), 7);
+    tn_session_free(s);
+    tn_model_free(m);
 }
 
 /* What one model teaches of `n` must not hold for the next. */
@@ -282,6 +457,46 @@ stages_end_with_null_and_say_what_they_do(void **state)
 }
 
 static void
+null_is_refused_where_something_is_wanted(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const TnShape shape = { "x", 2, NULL };
+    struct {
+        int32_t *n;
+        const char *says;
+    } list[] = {
+        { &o.ndims, "option dims: 2 entries at NULL" },
+        { &o.nshapes, "option shapes: 2 entries at NULL" },
+        { &o.nformat, "option format: 2 entries at NULL" },
+        { &o.nio_format, "option io_format: 2 entries at NULL" },
+        { &o.nstate, "option state: 2 entries at NULL" },
+        { &o.nranges, "option ranges: 2 entries at NULL" },
+        { &o.nhints, "option hints: 2 entries at NULL" },
+    };
+
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        *list[i].n = 2;
+        assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_USAGE);
+        assert_non_null(strstr(tn_error(f->ctx), list[i].says));
+        *list[i].n = -2;
+        assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_USAGE);
+        *list[i].n = 0;
+    }
+    o.shapes = &shape;
+    o.nshapes = 1;
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_USAGE);
+    assert_non_null(strstr(tn_error(f->ctx), "has rank 2 and dims NULL"));
+    assert_int_equal(tn_interpret(f->ctx, NULL, NULL, NULL, 0, NULL, 0), TN_USAGE);
+    assert_string_equal(tn_error(f->ctx), "error: no model file was named");
+    assert_int_equal(tn_roofs(f->ctx, NULL, 1, NULL, 1, NULL), TN_USAGE);
+    assert_int_equal(tn_roofs(f->ctx, NULL, 1, NULL, -1, NULL), TN_USAGE);
+    assert_int_equal(tn_operators(f->ctx, NULL), TN_USAGE);
+    assert_int_equal(tn_cache_use(f->ctx, f->cache, NULL), TN_USAGE);
+    assert_string_equal(tn_error(f->ctx), "error: tn_cache_use: out is NULL");
+}
+
+static void
 structs_of_another_size_are_refused(void **state)
 {
     Fixture *f = *state;
@@ -341,6 +556,47 @@ any_block_may_be_refused(void **state)
     assert_int_equal(access(f->out, F_OK), -1);
 }
 
+/* The same of two runs of requests, one after the other: the next has its results. */
+static void
+any_block_of_requests_may_be_refused(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const int64_t dims[] = { 1, 4 };
+    float x[4] = { 1, 2, 3, 4 };
+    TnStatus status[2] = { TN_LIMIT, TN_LIMIT };
+
+    o.many = 1;
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    for (long n = 0; status[0] != TN_OK || status[1] != TN_OK; n++) {
+        Failing failing = { .left = LONG_MAX };
+        TnAllocator allocator = { sizeof allocator, failing_alloc, failing_release, &failing };
+        TnTensor in = { sizeof in, "x", "f32", 2, dims, x, sizeof x }, out = TN_INIT(TnTensor);
+        TnRequest r = { sizeof r, &in, &out, 1, 1, TN_OK, NULL };
+        TnContext *ctx;
+        TnModel *m;
+        TnSession *s;
+
+        assert_true(n < 1000);
+        assert_int_equal(tn_context_new(&allocator, &ctx), TN_OK);
+        assert_int_equal(tn_load(ctx, f->out, &m), TN_OK);
+        assert_int_equal(tn_session_new(ctx, m, NULL, &s), TN_OK);
+        assert_int_equal(tn_run_many(s, &r, 1), TN_OK);
+        failing.left = n;
+        for (int i = 0; i < 2; i++) {
+            status[i] = tn_run_many(s, &r, 1);
+            assert_true(status[i] == TN_OK || status[i] == TN_LIMIT);
+        }
+        failing.left = LONG_MAX;
+        assert_int_equal(tn_run_many(s, &r, 1), TN_OK);
+        assert_memory_equal(out.data, ((float[]){ 50, 60 }), 2 * sizeof(float));
+        tn_session_free(s);
+        tn_model_free(m);
+        tn_context_free(ctx);
+        assert_int_equal(failing.live, 0);
+    }
+}
+
 static void
 a_memory_limit_is_named(void **state)
 {
@@ -392,13 +648,19 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         T(requests_that_run_together_have_aligned_memory),
         T(requests_may_be_given_again),
+        T(a_request_that_cannot_be_leaves_the_others),
+        T(strings_of_requests_are_their_own),
+        T(results_stay_until_the_next_run),
+        T(runs_that_fail_change_nothing),
         T(a_text_model_compiles_runs_and_agrees_with_the_interpreter),
         T(choices_are_found_again_and_are_the_same),
         T(models_of_one_context_do_not_share_symbols),
         T(inspect_tells_text_and_artefact),
         T(stages_end_with_null_and_say_what_they_do),
+        T(null_is_refused_where_something_is_wanted),
         T(structs_of_another_size_are_refused),
         T(any_block_may_be_refused),
+        T(any_block_of_requests_may_be_refused),
         T(a_memory_limit_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
