@@ -732,3 +732,15 @@ def sparse_in_branch():
 
 
 sparse_in_branch()
+
+
+# sizes from numbers that wrap in their type, which are known when it is compiled
+def wrapped(name, numbers, of):
+    nodes = [*of, N("Cast", ["s"], ["l"], to=I), N("Less", ["l", "most"], ["small"]), N("Where", ["small", "one", "two"], ["size"]), N("Expand", ["x", "size"], ["y"])]
+    case(f"wrapped_{name}", model(nodes, [vi("x", F, [1])], ["y", "l"], dict(numbers, most=c([60]), one=c([1]), two=c([2]))), [dict(x=c([0.5], "f4"))], kept=True)
+
+
+for op, kind, left, right in (("Add", "u1", 200, 100), ("Sub", "u1", 5, 10), ("Add", "i1", 100, 100), ("Mul", "i4", 65536, 65536)):
+    wrapped(f"{op}_{kind}", dict(u=c([left], kind), v=c([right], kind)), [N(op, ["u", "v"], ["s"])])
+for op in ("Abs", "Neg"):
+    wrapped(op, dict(u=c([-128], "i1")), [N(op, ["u"], ["s"])])
