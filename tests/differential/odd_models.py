@@ -744,3 +744,9 @@ for op, kind, left, right in (("Add", "u1", 200, 100), ("Sub", "u1", 5, 10), ("A
     wrapped(f"{op}_{kind}", dict(u=c([left], kind), v=c([right], kind)), [N(op, ["u", "v"], ["s"])])
 for op in ("Abs", "Neg"):
     wrapped(op, dict(u=c([-128], "i1")), [N(op, ["u"], ["s"])])
+
+# letters beyond ASCII, also where the upper one has an odd number; a Turkish i stays, for its other case has another length
+LETTERS = ["Žluťoučký kůň", "ŇĽŁŐŸ", "Țara ȘI", "ΆΈΌΏ άέόώ", "ẠỀ ạề", "Ӂӂ Ӑӑ Ӏӏ"]
+for turn in (str.lower, str.upper):
+    node(f"letters_{turn.__name__}", "StringNormalizer", [words("İı", *LETTERS)], dict(case_change_action=turn.__name__.upper()),
+         want=[words("İı", *map(turn, LETTERS))], kept=True)
