@@ -403,8 +403,8 @@ infer_string_number(Ctx *c, const OpCall *call, const Type **out)
     DType t = dtype_from_name(to, strlen(to));
 
     if (!op_elements(c, call, 0, "strings") ||
-        (t != DT_F64 && t != DT_I64 &&
-         !op_fail(c, call, DIAG_MODEL, "\"to\" is \"%s\"; f64 and i64 are possible", to)))
+        (t != DT_F64 && t != DT_I64 && t != DT_U64 &&
+         !op_fail(c, call, DIAG_MODEL, "\"to\" is \"%s\"; f64, i64 and u64 are possible", to)))
         return false;
     out[0] = type_with_dtype(c, call->in[0], t);
     return true;
