@@ -750,3 +750,7 @@ LETTERS = ["Žluťoučký kůň", "ŇĽŁŐŸ", "Țara ȘI", "ΆΈΌΏ άέόώ"
 for turn in (str.lower, str.upper):
     node(f"letters_{turn.__name__}", "StringNormalizer", [words("İı", *LETTERS)], dict(case_change_action=turn.__name__.upper()),
          want=[words("İı", *map(turn, LETTERS))], kept=True)
+
+# before opset 11 bounds that are left out are the least and the largest f32
+for name, bounds in (("both", {}), ("least", dict(max=1.0)), ("most", dict(min=-1.0))):
+    node(f"clip_6_without_{name}", "Clip", [c([np.nan, 0.5, np.inf, -np.inf, 7], "f4")], bounds, opset=6, kept=True)
