@@ -754,3 +754,8 @@ for turn in (str.lower, str.upper):
 # before opset 11 bounds that are left out are the least and the largest f32
 for name, bounds in (("both", {}), ("least", dict(max=1.0)), ("most", dict(min=-1.0))):
     node(f"clip_6_without_{name}", "Clip", [c([np.nan, 0.5, np.inf, -np.inf, 7], "f4")], bounds, opset=6, kept=True)
+
+# 10 * 0.7 is 7 in f32 and less in f64; with open sizes too
+for name, open_sizes in (("fixed", False), ("open", True)):
+    node(f"resize_in_f32_{name}", "Resize", [np.arange(10, dtype="f4").reshape(1, 1, 10), None, c([1, 1, 0.7], "f4")], dict(mode="linear"), opset=13, consts=(2,),
+         dynamic=open_sizes, kept=True)
