@@ -759,3 +759,9 @@ for name, bounds in (("both", {}), ("least", dict(max=1.0)), ("most", dict(min=-
 for name, open_sizes in (("fixed", False), ("open", True)):
     node(f"resize_in_f32_{name}", "Resize", [np.arange(10, dtype="f4").reshape(1, 1, 10), None, c([1, 1, 0.7], "f4")], dict(mode="linear"), opset=13, consts=(2,),
          dynamic=open_sizes, kept=True)
+
+# an axis of one element, whose first and last corner are one
+AT = c([[[[-2.5, -1.7], [0.2, 0.4], [1.8, 3.1]]]], "f4")
+for mode in ("linear", "cubic"):
+    node(f"grid_sample_of_a_row_{mode}", "GridSample", [np.arange(4, dtype="f4").reshape(1, 1, 1, 4), AT], dict(mode=mode, padding_mode="reflection", align_corners=1), opset=20, kept=True)
+node("affine_grid_of_a_row", "AffineGrid", [c([[[1, 10, 100], [2, 20, 200]]], "f4"), c([1, 1, 1, 3])], dict(align_corners=1), opset=20, consts=(1,), judge="onnx", kept=True)
