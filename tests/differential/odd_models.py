@@ -765,3 +765,6 @@ AT = c([[[[-2.5, -1.7], [0.2, 0.4], [1.8, 3.1]]]], "f4")
 for mode in ("linear", "cubic"):
     node(f"grid_sample_of_a_row_{mode}", "GridSample", [np.arange(4, dtype="f4").reshape(1, 1, 1, 4), AT], dict(mode=mode, padding_mode="reflection", align_corners=1), opset=20, kept=True)
 node("affine_grid_of_a_row", "AffineGrid", [c([[[1, 10, 100], [2, 20, 200]]], "f4"), c([1, 1, 1, 3])], dict(align_corners=1), opset=20, consts=(1,), judge="onnx", kept=True)
+
+MOST = 2**53
+node("imputer_i64", "Imputer", [c([[MOST + 1, MOST]])], dict(imputed_value_int64s=[7], replaced_value_int64=MOST + 1), domain="ai.onnx.ml", kept=True)
