@@ -768,3 +768,6 @@ node("affine_grid_of_a_row", "AffineGrid", [c([[[1, 10, 100], [2, 20, 200]]], "f
 
 MOST = 2**53
 node("imputer_i64", "Imputer", [c([[MOST + 1, MOST]])], dict(imputed_value_int64s=[7], replaced_value_int64=MOST + 1), domain="ai.onnx.ml", kept=True)
+
+for far in (2**63 - 1, -(2**63)):
+    node(f"eye_far_{'above' if far > 0 else 'below'}", "EyeLike", [np.zeros((3, 4), "f4")], dict(k=far), opset=9, kept=True)
