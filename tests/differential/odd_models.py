@@ -771,3 +771,7 @@ node("imputer_i64", "Imputer", [c([[MOST + 1, MOST]])], dict(imputed_value_int64
 
 for far in (2**63 - 1, -(2**63)):
     node(f"eye_far_{'above' if far > 0 else 'below'}", "EyeLike", [np.zeros((3, 4), "f4")], dict(k=far), opset=9, kept=True)
+
+# half of a complex signal
+SIGNAL = np.arange(10, dtype="f4").reshape(1, 5, 2)
+node("dft_of_the_beginning", "DFT", [SIGNAL, c(3)], dict(axis=1), opset=17, consts=(1,), dynamic=False, kept=True)
