@@ -775,3 +775,8 @@ for far in (2**63 - 1, -(2**63)):
 # half of a complex signal
 SIGNAL = np.arange(10, dtype="f4").reshape(1, 5, 2)
 node("dft_of_the_beginning", "DFT", [SIGNAL, c(3)], dict(axis=1), opset=17, consts=(1,), dynamic=False, kept=True)
+
+# weights are in the order of the n-grams, and columns in that of their indexes
+GRAMS = dict(min_gram_length=1, max_gram_length=2, max_skip_count=0, ngram_counts=[0, 2], ngram_indexes=[2, 0, 3], pool_int64s=[1, 2, 1, 2], weights=[5.0, 7.0, 11.0])
+for mode in ("IDF", "TFIDF"):
+    node(f"tfidf_weights_{mode}", "TfIdfVectorizer", [c([1, 2, 1, 1])], dict(GRAMS, mode=mode), opset=9, kept=True)
