@@ -389,6 +389,19 @@ def test_operators_given_nonsense(save, made, says):
         assert part in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("pattern, code, says", [
+    ("|" * 300000, UNSUPPORTED, "too long a program"),
+    ("a" + "{1}" * 200000, UNSUPPORTED, "a repetition of a repetition"),
+    ("a**", UNSUPPORTED, "a repetition of a repetition"),
+    ("((((){1000}){1000}){1000}){1000}", OK, ""),
+    ("(a|b|c|){2}[{]a{", OK, ""),
+])
+def test_regular_expressions_that_are_long(save, pattern, code, says):
+    model = make([node("RegexFullMatch", "x", pattern=pattern)], inputs=[value("x", ["n"], TensorProto.STRING)], opset=20)
+    done = check(save(model))
+    assert done.returncode == code and says in done.stderr, done.stderr[-200:]
+
+
 @pytest.mark.parametrize("op, inputs, outputs, attrs, says", [
     ("LSTM", "x w", "y", {}, ["3 inputs", "has 2"]),
     ("RNN", "x w r . . h h", "y", {}, ["6 inputs", "has 7"]),
@@ -530,6 +543,7 @@ def claimed(dims, data_type=F, **fields):
     (claimed([4], raw_data=bytes(15)), MODEL, ["\"w\"", "15", "16"]),
     (claimed([4], float_data=[1, 2, 3]), MODEL, ["\"w\"", "3", "4"]),
     (claimed([1] * 13, float_data=[1]), LIMIT, ["\"w\"", "rank 13", "12"]),
+    (claimed([1 << 58], TensorProto.STRING), MODEL, ["\"w\"", "it has 0 strings"]),
     (claimed([2], TensorProto.STRING, string_data=[b"a", b"b"]), MODEL, ["Add", "str[2]", "does not take strings"]),
     (claimed([2], TensorProto.COMPLEX64, float_data=[1, 2, 3, 4]), UNSUPPORTED, ["\"w\"", "complex64"]),
     (claimed([2], 99, raw_data=bytes(8)), MODEL, ["\"w\"", "99"]),
