@@ -8,7 +8,7 @@ import re
 
 SRC = pathlib.Path(__file__).resolve().parents[1] / "src"
 # Where it is decided. What only carries decisions out (steps, lowering, printing) may count as it likes.
-DECIDE = ["schedule/write*.[ch]", "schedule/rows.[ch]", "schedule/cut.[ch]", "schedule/grain.c", "fuse/inline.c", "fuse/legal.c", "fuse/price.c",
+DECIDE = ["schedule/write*.[ch]", "schedule/rows.[ch]", "fuse/inline.c", "fuse/legal.c", "fuse/price.c",
           "fuse/dp.c", "fuse/merge_groups.c", "fuse/internal.h", "format/candidates.c", "format/price.c", "format/internal.h", "cost/cost.c", "cost/traffic.c", "cost/formula.c",
           "normalise/normalise.[ch]", "normalise/gather_tables.c", "normalise/split_reduction.c", "normalise/pack_words.c", "driver/choose.c", "driver/variants.c", "driver/library.c"]
 

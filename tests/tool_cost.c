@@ -6,8 +6,8 @@
  * lets them. --explain shows what each is made of; --time adds the microseconds that pricing itself
  * takes.
  */
-#include "cost/cost.h"
 #include "graph/graph.h"
+#include "support/support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,14 +61,10 @@ price_file(Tool *t)
         const Kernel *k = node->kernel;
         if (node->callee != CALL_KERNEL || !k->tree.list.n)
             continue;
-        Level *home = NEW_ARRAY(t->arena, Level, k->nin + k->nout);
-        for (uint32_t i = 0; i < k->nin + k->nout; i++) {
-            ValueId v = i < k->nin ? node_in(g, node, i) : node_out(g, node, i - k->nin);
-            home[i] = g->value.at[v].data && far
-                          ? LEVEL_MEMORY
-                          : cost_argument_level(&t->ctx, k, &t->m, &t->ask, i);
-        }
-        t->ask.home = home;
+        bool *from_memory = NEW_ARRAY(t->arena, bool, k->nin + 1);
+        for (uint32_t i = 0; i < k->nin; i++)
+            from_memory[i] = g->value.at[node_in(g, node, i)].data && far;
+        t->ask.far = far ? from_memory : NULL;
         double start = time_seconds();
         Text why = { .arena = t->arena };
         Cost c = cost_explain(&t->ctx, t->explain ? &why : NULL, k, &t->m, &t->ask);

@@ -137,14 +137,13 @@ price_index(BlockCode *k, const Expr *e, double n)
 
 /* Does every trip of every loop keep the access on a boundary of its vectors? */
 static bool
-is_aligned(const BlockCode *k, const MemRef *a, double vector)
+is_aligned(const MemRef *a, double vector)
 {
     if (fmod(a->offset * a->bytes, vector) != 0)
         return false;
     for (uint32_t d = 0; d < a->node->depth; d++)
         if (fmod(a->stride[d] * a->bytes, vector) != 0)
             return false;
-    (void)k;
     return true;
 }
 
@@ -205,7 +204,7 @@ price_move(BlockCode *k, const MemRef *a, DType t, uint32_t lanes, bool store, d
         k->uops += n;
         *unit += n * number;
     } else if (a->lane_stride == 1) {
-        double crossing = is_aligned(k, a, vector) ? 0 : (vector - a->bytes) / line;
+        double crossing = is_aligned(a, vector) ? 0 : (vector - a->bytes) / line;
         add_uops(k, unit, n * whole);
         *unit += n * whole * crossing;
         if (part) {
@@ -407,7 +406,6 @@ price(BlockCode *k, const Scalar *s)
             fused = false;
             uint64_t both = price(k, arg->arg[0]) | price(k, arg->arg[1]);
             map_put(&k->seen, MAP_PTR(arg), both);
-            k->work += both & VARIES ? copies(k, deps) * 0 : 0;
             seen |= both & (VARIES | READS);
             continue;
         }

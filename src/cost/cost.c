@@ -188,23 +188,15 @@ cost_kernel(Ctx *ctx, const Kernel *k, const Machine *m, const CostQuery *query)
 }
 
 Level
-cost_argument_level(Ctx *c, const Kernel *k, const Machine *m, const CostQuery *query, uint32_t i)
+cost_argument_level(Ctx *c, const Kernel *k, const Machine *m, uint32_t i)
 {
     Arena *scratch = arena_child(c->arena);
-    Unfold u = { .ctx = c, .arena = scratch, .k = k, .m = m, .query = query };
+    Unfold u = {
+        .ctx = c, .arena = scratch, .k = k, .m = m, .query = &(CostQuery){ .threads = 1 }
+    };
 
     measure_buffers(&u);
     Level l = cost_level(m, u.buffer_bytes[i]);
     arena_free(scratch);
     return l;
-}
-
-void
-cost_print(Text *t, const Cost *c)
-{
-    text_printf(t,
-                "%.3g us: flops %.3g, chain %.3g, l1 %.3g, issue %.3g, l2 %.3g, l3 %.3g, memory "
-                "%.3g, startup %.3g, parallel %.3g",
-                c->seconds * 1e6, c->flops * 1e6, c->chain * 1e6, c->l1 * 1e6, c->issue * 1e6,
-                c->l2 * 1e6, c->l3 * 1e6, c->memory * 1e6, c->startup * 1e6, c->parallel * 1e6);
 }

@@ -34,10 +34,8 @@ typedef struct {
     const Size *size;
     uint32_t nsize;
     uint32_t threads; /* that the call is distributed over; >= 1 */
-    /* [nin + nout]: the level of each argument when the call begins; NULL: the smallest cache that
-     * it half fills at most */
-    const Level *home;
-    /* [nin]: in memory, whatever its size, as is what is kept; NULL: none. Not with home */
+    /* [nin]: in memory when the call begins, whatever its size, as is what is kept; all others are
+     * in the smallest cache that they half fill at most. NULL: none */
     const bool *far;
 } CostQuery;
 
@@ -58,10 +56,8 @@ typedef struct {
 
 /* the smallest cache that these bytes half fill at most */
 Level cost_level(const Machine *m, double bytes);
-/* The level of argument i if the caller gives none: the smallest cache that it half fills at
- * most. */
-Level cost_argument_level(Ctx *c, const Kernel *k, const Machine *m, const CostQuery *query,
-                          uint32_t i);
+/* The smallest cache that argument i half fills at most, at its expected size. */
+Level cost_argument_level(Ctx *c, const Kernel *k, const Machine *m, uint32_t i);
 /* Cost: some microseconds for a loop nest; about 100 for a GEMM with its packing. */
 Cost cost_kernel(Ctx *c, const Kernel *k, const Machine *m, const CostQuery *query);
 /* The same, and a line for each phase that takes time: its loops, its iterations, what one is made
@@ -97,7 +93,5 @@ typedef struct {
     bool far_a, far_b;
 } LibraryProduct;
 double cost_library(const LibraryProduct *p, const Machine *m);
-/* "12.3 us: flops 10.1, chain 0.2, …": one line, without a newline. */
-void cost_print(Text *t, const Cost *cost);
 
 #endif

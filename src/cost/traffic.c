@@ -473,8 +473,6 @@ home_of(const Unfold *u, uint32_t b)
 {
     if (u->k->buffer.at[b].space == SPACE_SCRATCH || u->k->buffer.at[b].space == SPACE_LOCAL)
         return scratch_home(u->m, u->buffer_bytes[b]);
-    if (u->query->home && b < u->k->nin + u->k->nout)
-        return u->query->home[b];
     if (u->query->far && b < u->k->nin && (u->query->far[b] || u->k->buffer.at[b].kept))
         return LEVEL_MEMORY;
     return cost_level(u->m, u->buffer_bytes[b]);

@@ -206,8 +206,7 @@ add_tree(Unfold *u, CostNode *parent, const Tree *t)
         n->control |= unfold_deps(u, t->u.store.valid);
         break;
     case TREE_AHEAD: n = node_new(u, NODE_AHEAD, t, parent); break;
-    case TREE_BUFFER:
-    case TREE_NOTE: return NULL;
+    case TREE_BUFFER: return NULL;
     }
     n->end = u->access.n;
     n->last = u->node.n - 1;

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "run/run.h"
@@ -30,8 +29,7 @@ enum {
     LEAST_ROUNDS = 2,
     RUNS = 4, /* runs of a round */
     CALLS = 2000,
-    BATCHES = 8, /* empty calls, to measure the cost of a call */
-    SLEEPS = 20,
+    BATCHES = 8,     /* empty calls, to measure the cost of a call */
     MOST_TIMES = 80, /* probes of one round */
     /* the most of L3 that is measured [in sizes of L2]: neighbours on the processor take some of
      * the rest */
@@ -44,7 +42,6 @@ enum {
     ROUND = 4096,
 };
 #define OVERLAP_STEP 0.1
-#define PAUSE 5e-3 /* [s] after which workers sleep */
 /* buffers in memory are 4 times L3, within these bounds [bytes] */
 #define SMALL_MEMORY ((int64_t)128 << 20)
 #define LARGE_MEMORY ((int64_t)1 << 30)
@@ -368,30 +365,6 @@ call_seconds(Measure *p, int threads)
     return keep_best(p, best);
 }
 
-static int
-by_value(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-
-    return (a > b) - (a < b);
-}
-
-/* The median of the best round: the time until sleepers wake up has no meaningful minimum. */
-static double
-unpark_seconds(Measure *p)
-{
-    TnKernelFn *nothing = probe_named(p, "nothing")->fn;
-    const struct timespec pause = { 0, (long)(PAUSE * 1e9) };
-    double t[SLEEPS];
-
-    for (int i = 0; i < SLEEPS; i++) {
-        nanosleep(&pause, NULL);
-        t[i] = run_once(p, nothing, 0, 0, (int)p->m->cores);
-    }
-    qsort(t, SLEEPS, sizeof *t, by_value);
-    return keep_best(p, t[SLEEPS / 2]);
-}
-
 static void
 measure_runtime(Measure *p)
 {
@@ -401,7 +374,6 @@ measure_runtime(Measure *p)
     if (m->cores == 1)
         return; /* no thread to wake: the value of the table stays */
     m->wake_seconds = call_seconds(p, (int)m->cores) - m->call_seconds;
-    m->unpark_seconds = unpark_seconds(p) - m->call_seconds;
 }
 
 /* ---- building the probes --------------------------------------------------------------------- */

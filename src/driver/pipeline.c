@@ -345,43 +345,31 @@ stage_format(Job *j)
     return true;
 }
 
-/* Kernels before scheduling, one of each kind. */
-typedef struct {
-    Kernel before, *scheduled;
-} Scheduled;
-typedef struct {
-    Map at;
-    VEC(Scheduled) list;
-} KnownKernels;
-
-/* Repeated layers schedule equal kernels once and share the trees. */
+/* Repeated layers schedule equal kernels once and share the trees. known: by text, those that are
+ * scheduled. */
 static bool
-schedule_once(Job *j, KnownKernels *known, Kernel *k)
+schedule_once(Job *j, Map *known, Kernel *k)
 {
-    uint64_t hash = kernel_hash(k), at;
-    Kernel before = *k;
+    Text t = { .arena = arena_child(j->arena) };
+    uint64_t at;
 
-    while (map_get(&known->at, hash, &at) && !kernel_equal(&known->list.at[at].before, k))
-        hash++;
-    if (map_get(&known->at, hash, &at)) {
-        *k = *known->list.at[at].scheduled;
+    kernel_print_meaning(j->ctx, &t, k);
+    Sym text = sym(j->ctx, text_str(&t));
+    arena_free(t.arena);
+    if (map_get(known, MAP_PTR(text), &at)) {
+        Kernel before = *k;
+        *k = *(const Kernel *)(uintptr_t)at;
         k->name = before.name;
         k->origin = before.origin;
         return true;
     }
-    before.buffer.at = arena_copy(j->arena, k->buffer.at, k->buffer.n * sizeof *k->buffer.at);
-    Kernel **variant = NEW_ARRAY(j->arena, Kernel *, k->nvariant);
-    for (uint32_t i = 0; i < k->nvariant; i++)
-        *(variant[i] = NEW(j->arena, Kernel)) = *k->variant[i];
-    before.variant = variant;
-    map_put(&known->at, hash, known->list.n);
-    VEC_PUSH(j->arena, &known->list, ((Scheduled){ before, k }));
+    map_put(known, MAP_PTR(text), MAP_PTR(k));
     return schedule_kernel(j->ctx, j->arena, k, &j->machine,
                            j->o->plain_schedule ? SCHEDULE_PLAIN : SCHEDULE_BEST);
 }
 
 static bool
-schedule_graph(Job *j, Graph *g, KnownKernels *known)
+schedule_graph(Job *j, Graph *g, Map *known)
 {
     for (NodeId n = 1; n < g->node.n; n++) {
         Kernel *k = g->node.at[n].kernel;
@@ -398,7 +386,7 @@ static bool
 stage_schedule(Job *j)
 {
     GraphList all = graph_all(j->graph, j->arena);
-    KnownKernels known = { .at.arena = j->arena };
+    Map known = { .arena = j->arena };
 
     for (uint32_t i = 0; i < all.n; i++)
         if (!schedule_graph(j, all.at[i], &known))

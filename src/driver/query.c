@@ -79,13 +79,10 @@ query_programs(Job *j, const Kernel *k, const bool *constant, bool far)
 {
     Arena *scratch = arena_child(j->arena);
     Text t = { .arena = scratch };
-    Kernel plain = *k;
 
-    plain.name = sym(j->ctx, "k");
-    plain.origin = NULL;
     text_add(&t, j->ctx->exact ? "exact\n" : "");
     print_facts(j->ctx, scratch, &t, k);
-    kernel_print(j->ctx, &t, &plain, 0);
+    kernel_print_meaning(j->ctx, &t, k);
     for (uint32_t i = 0; i < k->nin; i++)
         text_add(&t, constant[i] ? far ? "f" : "c" : far && k->buffer.at[i].kept ? "k" : "v");
     Sym query = sym(j->ctx, text_str(&t));

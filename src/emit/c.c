@@ -481,7 +481,6 @@ block(Emit *e, const Block *b)
             emit_line(e, "%s(b%u + %s);", n->u.ahead.far ? "TN_FAR" : "TN_AHEAD", n->u.ahead.buffer,
                       emit_index(e, emit_subst_expr(e, n->u.ahead.at)));
             break;
-        case TREE_NOTE: break; /* names of the model would make equal trees differ */
         }
     }
     e->env.n = env;

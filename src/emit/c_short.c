@@ -83,7 +83,6 @@ see_loop(Statements *s, const Tree *n)
         switch (x->kind) {
         case TREE_LOOP: see_loop(s, x); break;
         case TREE_STORE: see_store(s, x); break;
-        case TREE_NOTE: break;
         case TREE_LET:
         case TREE_IF:
         case TREE_BUFFER:

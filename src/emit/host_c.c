@@ -184,7 +184,9 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
         format_table(h, "tn_output_formats", p->output_format, h->g->output.n);
     const char *states = state_table(h);
     text_printf(h->t, "static int\ntn_cpu_ok(void)\n{\n    return %s;\n}\n\n",
-                p->machine->cpu_check ? p->machine->cpu_check : "1");
+                p->machine->cpu_level
+                    ? arena_printf(h->t->arena, "tn_cpu_level() >= %u", p->machine->cpu_level)
+                    : "1");
     if (p->prefix)
         text_printf(
             h->t,

@@ -170,19 +170,15 @@ format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out
     return n;
 }
 
-static void
-vote(Formats *f, const FormatOrder *order)
+/* The order of these dimensions among those proposed or given so far. */
+static Proposal *
+proposal(Formats *f, uint32_t rank, const uint8_t *dim)
 {
-    if (order_is_plain(order->rank, order->dim))
-        return;
     for (uint32_t i = 0; i < f->order.n; i++)
-        if (is_order(order, f->order.at[i].rank, f->order.at[i].dim)) {
-            f->order.at[i].votes++;
-            return;
-        }
-    Proposal o = { .rank = order->rank, .votes = 1 };
-    memcpy(o.dim, order->dim, sizeof o.dim);
-    VEC_PUSH(f->arena, &f->order, o);
+        if (f->order.at[i].rank == rank && !memcmp(f->order.at[i].dim, dim, rank))
+            return &f->order.at[i];
+    VEC_PUSH(f->arena, &f->order, ((Proposal){ rank, arena_copy(f->arena, dim, rank), 0 }));
+    return &f->order.at[f->order.n - 1];
 }
 
 static void
@@ -195,7 +191,8 @@ propose_of(Formats *f, NodeId n)
 
     for (uint32_t i = 0, count = format_proposals(f->ctx, node->kernel, constant, order); i < count;
          i++)
-        vote(f, &order[i]);
+        if (!order_is_plain(order[i].rank, order[i].dim))
+            proposal(f, order[i].rank, order[i].dim)->votes++;
 }
 
 static bool
@@ -215,7 +212,7 @@ orders_of(const Formats *f, const Type *t, const uint8_t **list)
     for (uint32_t i = 0; i < f->order.n; i++) {
         const Proposal *o = &f->order.at[i];
         uint32_t at = n;
-        if (o->rank != rank)
+        if (o->rank != rank || !o->votes)
             continue;
         while (at > 0 && is_before(o, best[at - 1]))
             at--;
@@ -227,12 +224,11 @@ orders_of(const Formats *f, const Type *t, const uint8_t **list)
         best[at] = o;
     }
     for (uint32_t i = 0; i < n; i++) {
-        const uint8_t *order = arena_copy(f->arena, best[i]->dim, sizeof best[i]->dim);
-        bool same = format_same_memory(t, NULL, order);
+        bool same = format_same_memory(t, NULL, best[i]->dim);
         for (uint32_t k = 0; k < kept; k++)
-            same |= format_same_memory(t, list[k], order);
+            same |= format_same_memory(t, list[k], best[i]->dim);
         if (!same)
-            list[kept++] = order;
+            list[kept++] = best[i]->dim;
     }
     return kept;
 }
@@ -320,7 +316,7 @@ add_variable(Formats *f, ValueId v, const uint8_t *pin)
     Variable x = { .value = v, .name = f->g->value.at[v].name, .n = 1 };
 
     if (pin) {
-        x.order[0] = order_is_plain(t->rank, pin) ? NULL : pin;
+        x.order[0] = order_is_plain(t->rank, pin) ? NULL : proposal(f, t->rank, pin)->dim;
         x.pinned = true;
     } else if (f->request->how != FORMAT_NONE) {
         x.n += orders_of(f, t, x.order + 1);

@@ -135,13 +135,6 @@ origin_of(const Formats *f, NodeId n)
                 : origin;
 }
 
-static bool
-is_same(uint32_t rank, const uint8_t *a, const uint8_t *b)
-{
-    return a == b || (a && b && !memcmp(a, b, rank)) || (!a && b && order_is_plain(rank, b)) ||
-           (!b && a && order_is_plain(rank, a));
-}
-
 /* ---- value by value -------------------------------------------------------------------------- */
 
 /* The best choice with another order for one value. choice NULL: it has no other. */
@@ -207,10 +200,9 @@ print_second(const Formats *f, const FormatFound *found, const uint32_t *member,
     for (uint32_t i = 0; i < f->variable.n; i++)
         changed += s->choice[i] != found->choice[i];
     for (uint32_t i = 1; i < n; i++)
-        alike &=
-            rank_of(f, member[i]) == rank_of(f, member[0]) &&
-            is_same(rank_of(f, member[i]), f->variable.at[member[i]].order[s->choice[member[i]]],
-                    first->order[s->choice[member[0]]]);
+        alike &= rank_of(f, member[i]) == rank_of(f, member[0]) &&
+                 f->variable.at[member[i]].order[s->choice[member[i]]] ==
+                     first->order[s->choice[member[0]]];
     text_add(t, "    second best ");
     for (uint32_t i = 0; i < (alike ? 1 : n); i++) {
         text_add(t, i ? ", " : "");
@@ -293,8 +285,7 @@ without_change(const Formats *f, uint32_t factor, uint32_t b, const uint32_t *ch
     uint32_t *choice = arena_copy(f->arena, chosen, f->nvar * sizeof *chosen);
 
     for (uint32_t c = 0; out && c < f->size[out - 1]; c++)
-        if (is_same(rank_of(f, out - 1), f->variable.at[out - 1].order[c],
-                    format_argument_order(f, n, b, chosen))) {
+        if (f->variable.at[out - 1].order[c] == format_argument_order(f, n, b, chosen)) {
             choice[out - 1] = c;
             double cost = format_entry(f, factor, choice);
             return isfinite(cost) ? cost : -1;
@@ -381,7 +372,7 @@ static bool
 has_orders(const Formats *f, uint32_t rank)
 {
     for (uint32_t i = 0; i < f->order.n; i++)
-        if (f->order.at[i].rank == rank)
+        if (f->order.at[i].rank == rank && f->order.at[i].votes)
             return true;
     return false;
 }

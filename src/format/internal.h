@@ -15,9 +15,11 @@ enum {
     MOST_PARTED = 64
 };
 
+/* An order that kernels propose, or the user gives: equal ones have one address. */
 typedef struct {
-    uint8_t rank, dim[TN_MAX_RANK];
-    uint32_t votes;
+    uint32_t rank;
+    const uint8_t *dim;
+    uint32_t votes; /* 0: no kernel proposes it */
 } Proposal;
 
 /* A value with a choice of orders. */

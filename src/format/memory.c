@@ -20,57 +20,22 @@ sum(int64_t a, int64_t b)
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
-/* The values alive while a node runs. */
-typedef struct {
-    const Graph *g;
-    NodeId *last;
-    ValueId *at;
-    uint32_t n;
-} Alive;
-
 /* Outputs of the graph are not counted: the caller has memory for them. */
-static Alive
-alive_before(const Graph *g, Arena *a)
-{
-    Alive l = { g, NEW_ARRAY(a, NodeId, g->value.n), NEW_ARRAY(a, ValueId, g->value.n), 0 };
-
-    for (NodeId n = 1; n < g->node.n; n++) {
-        for (uint32_t i = 0; i < g->node.at[n].out.count; i++)
-            l.last[node_out(g, &g->node.at[n], i)] = n;
-        for (uint32_t i = 0; i < g->node.at[n].in.count; i++)
-            l.last[node_in(g, &g->node.at[n], i)] = n;
-    }
-    for (uint32_t i = 0; i < g->output.n; i++)
-        l.last[g->output.at[i]] = 0;
-    return l;
-}
-
-static void
-alive_at(Alive *l, NodeId n)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < l->n; i++)
-        if (l->last[l->at[i]] >= n)
-            l->at[kept++] = l->at[i];
-    l->n = kept;
-    for (uint32_t i = 0; i < l->g->node.at[n].out.count; i++) {
-        ValueId v = node_out(l->g, &l->g->node.at[n], i);
-        if (v && l->last[v])
-            l->at[l->n++] = v;
-    }
-}
-
 int64_t *
 format_alive(const Graph *g, Arena *a)
 {
     int64_t *bytes = NEW_ARRAY(a, int64_t, g->node.n);
-    Alive l = alive_before(g, a);
+    const bool *output = graph_outputs(g, a);
+    NodeId *last = NEW_ARRAY(a, NodeId, g->value.n);
 
-    for (NodeId n = 1; n < g->node.n; n++) {
-        alive_at(&l, n);
-        for (uint32_t i = 0; i < l.n; i++)
-            bytes[n] = sum(bytes[n], bytes_of(g->ctx, g->value.at[l.at[i]].type));
+    for (NodeId n = 1; n < g->node.n; n++)
+        for (uint32_t i = 0; i < g->node.at[n].in.count; i++)
+            last[node_in(g, &g->node.at[n], i)] = n;
+    for (ValueId v = 1; v < g->value.n; v++) {
+        NodeId def = output[v] ? 0 : g->value.at[v].def;
+        int64_t own = def ? bytes_of(g->ctx, g->value.at[v].type) : 0;
+        for (NodeId n = def; n && (n == def || n <= last[v]); n++)
+            bytes[n] = sum(bytes[n], own);
     }
     return bytes;
 }

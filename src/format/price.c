@@ -149,47 +149,24 @@ tied_arguments(const Formats *f, NodeId n, uint32_t lead, uint32_t nvar)
     return tied;
 }
 
-/* The variables of a kernel, which of them are expected to have one order (tied), and their orders,
- * numbered. */
+/* The variables of a kernel, and which of them are expected to have one order (tied). */
 typedef struct {
     uint32_t nvar;
     const uint32_t *var;
     bool tied[MAX_SCOPE];
-    uint32_t number[MAX_SCOPE][MAX_ORDERS + 1];
 } TiedOrders;
 
-/* The number of an order (NULL: the model's) among those seen. */
-typedef struct {
-    uint32_t rank;
-    const uint8_t *order;
-} Seen;
-
-static uint32_t
-numbered(Seen *seen, uint32_t *n, uint32_t rank, const uint8_t *order)
+static const uint8_t *
+order_of(const Formats *f, uint32_t var, const uint32_t *choice)
 {
-    uint32_t i = 0;
-
-    for (; i < *n; i++) {
-        const uint8_t *s = seen[i].order;
-        if (s == order || (s && order && seen[i].rank == rank && !memcmp(s, order, rank)))
-            return i;
-    }
-    seen[*n] = (Seen){ rank, order };
-    return (*n)++;
-}
-
-static uint32_t
-rank_of(const Formats *f, uint32_t var)
-{
-    return f->g->value.at[f->variable.at[var].value].type->rank;
+    return f->variable.at[var].order[choice[var]];
 }
 
 static TiedOrders
 alike_of(const Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    Seen seen[MAX_SCOPE * (MAX_ORDERS + 1)];
-    uint32_t lead = leader(f, n), nseen = 0, leading = argument_variable(f, n, lead);
+    uint32_t lead = leader(f, n), leading = argument_variable(f, n, lead);
     const bool *tied = tied_arguments(f, n, lead, nvar);
     TiedOrders a = { .nvar = nvar, .var = var };
     bool any = false;
@@ -198,9 +175,6 @@ alike_of(const Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
         for (uint32_t b = 0; b < k->nin + k->nout; b++)
             a.tied[i] |= tied[b] && argument_variable(f, n, b) == var[i] + 1;
         any |= a.tied[i];
-        for (uint32_t c = 0; c < f->size[var[i]]; c++)
-            a.number[i][c] =
-                numbered(seen, &nseen, rank_of(f, var[i]), f->variable.at[var[i]].order[c]);
     }
     for (uint32_t i = 0; i < nvar; i++)
         a.tied[i] |= any && leading == var[i] + 1;
@@ -209,13 +183,13 @@ alike_of(const Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
 
 /* Gives all tied variables one order; false: one of them does not have it. */
 static bool
-lie_as(const Formats *f, const TiedOrders *a, uint32_t order, uint32_t *choice)
+lie_as(const Formats *f, const TiedOrders *a, const uint8_t *order, uint32_t *choice)
 {
     for (uint32_t i = 0; i < a->nvar; i++) {
         uint32_t c = 0;
         if (!a->tied[i])
             continue;
-        while (c < f->size[a->var[i]] && a->number[i][c] != order)
+        while (c < f->size[a->var[i]] && f->variable.at[a->var[i]].order[c] != order)
             c++;
         if (c == f->size[a->var[i]])
             return false;
@@ -225,17 +199,16 @@ lie_as(const Formats *f, const TiedOrders *a, uint32_t order, uint32_t *choice)
 }
 
 static bool
-lies_alike(const TiedOrders *a, const uint32_t *choice)
+lies_alike(const Formats *f, const TiedOrders *a, const uint32_t *choice)
 {
     uint32_t first = UINT32_MAX;
 
     for (uint32_t i = 0; i < a->nvar; i++) {
-        uint32_t order = a->number[i][choice[a->var[i]]];
         if (!a->tied[i])
             continue;
-        if (first != UINT32_MAX && order != first)
+        if (first != UINT32_MAX && order_of(f, a->var[i], choice) != order_of(f, first, choice))
             return false;
-        first = order;
+        first = a->var[i];
     }
     return true;
 }
@@ -247,13 +220,10 @@ static Sym
 table_key(const Formats *f, NodeId n)
 {
     Text t = { .arena = arena_child(f->arena) };
-    Kernel plain = *f->g->node.at[n].kernel;
-    uint32_t nargument = plain.nin + plain.nout;
+    const Kernel *k = f->g->node.at[n].kernel;
 
-    plain.name = sym(f->ctx, "k");
-    plain.origin = NULL;
-    kernel_print(f->ctx, &t, &plain, 0);
-    for (uint32_t b = 0; b < nargument; b++) {
+    kernel_print_meaning(f->ctx, &t, k);
+    for (uint32_t b = 0; b < k->nin + k->nout; b++) {
         ValueId v = format_argument(f, n, b);
         uint32_t same = 0;
         while (format_argument(f, n, same) != v)
@@ -261,7 +231,7 @@ table_key(const Formats *f, NodeId n)
         text_printf(&t, "%c%u", f->g->value.at[v].data ? 'c' : 'v', same);
         for (uint32_t c = 0; f->var[v] && c < f->size[f->var[v] - 1]; c++) {
             text_add(&t, " ");
-            order_print(&t, plain.buffer.at[b].type->rank, f->variable.at[f->var[v] - 1].order[c]);
+            order_print(&t, k->buffer.at[b].type->rank, f->variable.at[f->var[v] - 1].order[c]);
         }
     }
     Sym key = sym(f->ctx, text_str(&t));
@@ -297,7 +267,7 @@ expected(const Formats *f, const TiedOrders *a, const CostTable *t, const uint32
     for (uint32_t i = 0; i < a->nvar; i++)
         other[a->var[i]] = choice[a->var[i]];
     for (uint32_t i = 0; i < a->nvar; i++)
-        if (a->tied[i] && lie_as(f, a, a->number[i][choice[a->var[i]]], other))
+        if (a->tied[i] && lie_as(f, a, order_of(f, a->var[i], choice), other))
             least = fmin(least, t->cost[place_of(f, a->nvar, a->var, other)]);
     /* so that of equal costs the priced one is taken */
     return (isfinite(least) ? least : 0) + 1;
@@ -333,7 +303,7 @@ table_of(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, uint32_t *cho
     uint32_t *other = NEW_ARRAY(f->arena, uint32_t, f->nvar);
     for (uint64_t at = 0; at < t->entries; at++) {
         choice_at(f, nvar, var, at, choice);
-        if ((t->known[at] = lies_alike(&a, choice)))
+        if ((t->known[at] = lies_alike(f, &a, choice)))
             t->cost[at] = format_cost(f, n, choice);
     }
     for (uint64_t at = 0; at < t->entries; at++) {

@@ -10,6 +10,7 @@
  *
  * Source: Dechter, Artificial Intelligence 113, 1999 (bucket elimination).
  */
+#include "base/heap.h"
 #include "format/format.h"
 
 #include <math.h>
@@ -37,12 +38,6 @@ typedef struct {
     const uint32_t *scope;
     const uint32_t *best;
 } Eliminated;
-/* in a heap: fewest entries first, then the first variable */
-typedef struct {
-    uint64_t entries;
-    uint32_t var;
-} Wait;
-
 typedef struct {
     Arena *arena;
     const FormatProblem *p;
@@ -50,8 +45,8 @@ typedef struct {
     VEC(uint32_t) * of;   /* [nvar]: the tables that name it, some eliminated */
     Map contents, solved; /* by hash: Contents, Solved */
     uint32_t ncontents, nsolved;
-    uint64_t *entries; /* [nvar]: entries of the table that its elimination makes */
-    VEC(Wait) heap;
+    uint64_t *entries;     /* [nvar]: entries of the table that its elimination makes */
+    Heap waiting;          /* variables, the one with fewest entries first (wait_of) */
     bool *done;            /* [nvar] */
     uint32_t *seen, stamp; /* [nvar]: scratch: the variable that visited it last */
 } Elimination;
@@ -94,39 +89,11 @@ entries_of(const Elimination *s, uint32_t n, const uint32_t *var)
 
 /* ---- which is next --------------------------------------------------------------------------- */
 
-static bool
-is_before(Wait a, Wait b)
+/* Fewest entries first, then the first variable. */
+static uint64_t
+wait_of(const Elimination *s, uint32_t var)
 {
-    return a.entries != b.entries ? a.entries < b.entries : a.var < b.var;
-}
-
-static void
-push(Elimination *s, Wait w)
-{
-    VEC_PUSH(s->arena, &s->heap, w);
-    for (uint32_t i = s->heap.n - 1; i > 0 && is_before(w, s->heap.at[(i - 1) / 2]);
-         i = (i - 1) / 2) {
-        s->heap.at[i] = s->heap.at[(i - 1) / 2];
-        s->heap.at[(i - 1) / 2] = w;
-    }
-}
-
-static Wait
-pop(Elimination *s)
-{
-    Wait top = s->heap.at[0], w = s->heap.at[--s->heap.n];
-
-    for (uint32_t i = 0; s->heap.n;) {
-        uint32_t child = 2 * i + 1;
-        child += child + 1 < s->heap.n && is_before(s->heap.at[child + 1], s->heap.at[child]);
-        if (child >= s->heap.n || !is_before(s->heap.at[child], w)) {
-            s->heap.at[i] = w;
-            break;
-        }
-        s->heap.at[i] = s->heap.at[child];
-        i = child;
-    }
-    return top;
+    return (s->entries[var] < UINT32_MAX ? s->entries[var] : UINT32_MAX) << 32 | var;
 }
 
 /* The tables that name `var` and are not eliminated. */
@@ -160,19 +127,19 @@ count(Elimination *s, uint32_t var)
         }
     }
     s->entries[var] = entries;
-    push(s, (Wait){ entries, var });
+    heap_push(&s->waiting, wait_of(s, var));
 }
 
 /* The variable whose elimination makes the smallest table. */
 static uint32_t
 smallest(Elimination *s)
 {
-    Wait w;
+    uint64_t w;
 
     do
-        w = pop(s);
-    while (s->done[w.var] || w.entries != s->entries[w.var]);
-    return w.var;
+        w = heap_pop(&s->waiting);
+    while (s->done[(uint32_t)w] || w != wait_of(s, (uint32_t)w));
+    return (uint32_t)w;
 }
 
 /* ---- eliminating ----------------------------------------------------------------------------- */
@@ -335,29 +302,6 @@ entry_at(const Elimination *s, const PriceTable *t, const uint32_t *choice)
     return t->of->cost[at];
 }
 
-/* The remaining variables, each next to as many earlier neighbours as possible. */
-static uint32_t
-climb_order(Elimination *s, uint32_t *order)
-{
-    uint32_t n = 0, left = 0, *near = NEW_ARRAY(s->arena, uint32_t, s->p->nvar);
-    bool *taken = NEW_ARRAY(s->arena, bool, s->p->nvar);
-
-    for (uint32_t v = 0; v < s->p->nvar; v++)
-        left += !s->done[v];
-    while (n < left) {
-        uint32_t best = UINT32_MAX;
-        for (uint32_t v = 0; v < s->p->nvar; v++)
-            if (!s->done[v] && !taken[v] && (best == UINT32_MAX || near[v] > near[best]))
-                best = v;
-        order[n++] = best;
-        taken[best] = true;
-        for (uint32_t t = 0; t < s->of[best].n; t++)
-            for (uint32_t i = 0; i < s->table.at[s->of[best].at[t]].n; i++)
-                near[s->table.at[s->of[best].at[t]].var[i]]++;
-    }
-    return n;
-}
-
 /* The tables of `var` whose variables are all decided. */
 static double
 complete_tables(const Elimination *s, uint32_t var, const bool *decided, const uint32_t *choice)
@@ -395,18 +339,18 @@ improve(const Elimination *s, uint32_t var, const bool *decided, uint32_t *choic
 static void
 climb(Elimination *s, uint32_t *choice)
 {
-    uint32_t *order = NEW_ARRAY(s->arena, uint32_t, s->p->nvar), n = climb_order(s, order);
     bool *decided = NEW_ARRAY(s->arena, bool, s->p->nvar), better = true;
 
-    for (uint32_t i = 0; i < n; i++) {
-        choice[order[i]] = 0;
-        decided[order[i]] = true;
-        improve(s, order[i], decided, choice);
-    }
+    for (uint32_t v = 0; v < s->p->nvar; v++)
+        if (!s->done[v]) {
+            choice[v] = 0;
+            decided[v] = true;
+            improve(s, v, decided, choice);
+        }
     while (better) {
         better = false;
-        for (uint32_t i = 0; i < n; i++)
-            better |= improve(s, order[i], decided, choice);
+        for (uint32_t v = 0; v < s->p->nvar; v++)
+            better |= decided[v] && improve(s, v, decided, choice);
     }
 }
 
@@ -434,6 +378,7 @@ format_search(Arena *a, const FormatProblem *p, uint32_t *choice)
                       .p = p,
                       .contents.arena = scratch,
                       .solved.arena = scratch,
+                      .waiting.arena = scratch,
                       .done = NEW_ARRAY(scratch, bool, p->nvar + 1),
                       .entries = NEW_ARRAY(scratch, uint64_t, p->nvar + 1),
                       .seen = NEW_ARRAY(scratch, uint32_t, p->nvar + 1) };

@@ -11,8 +11,6 @@
  * (Fusion.refused).
  */
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "algebra/algebra.h"
 #include "fuse/internal.h"
@@ -44,16 +42,12 @@ name_of(const Fusion *f, NodeId n)
 static void __attribute__((format(printf, 2, 3)))
 refuse_plan(Fusion *f, const char *format, ...)
 {
-    Text t = { .arena = f->arena };
     va_list args;
-    char text[512]; /* longer reasons are cut: names may be long */
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    text_add(&t, text);
     if (!f->refused)
-        f->refused = text_str(&t);
+        f->refused = arena_vprintf(f->arena, format, args);
+    va_end(args);
 }
 
 /* What a node reads in the graph stays a read of its host, even if simplifying drops it: plans

@@ -103,11 +103,8 @@ open_choices(Subgraph *k, SearchFrame *f)
         if (price == NEVER)
             continue;
         Rest rest = subgraph_without(k, all, set);
-        SearchChoice c = { set, 0, 0 };
-        if (!k->p->blind) {
-            c.least = price + subgraph_bound(k, rest);
-            c.bound_groups = 1 + subgraph_least_groups(k, rest.n);
-        }
+        SearchChoice c = { set, 1 + subgraph_least_groups(k, rest.n),
+                           price + subgraph_bound(k, rest) };
         VEC_PUSH(k->arena, &k->choice, c);
     }
     f->n = k->choice.n - f->first;
@@ -118,7 +115,7 @@ static void
 open_state(Subgraph *k, SearchFrame *f)
 {
     uint32_t ncomponent =
-        k->p->whole || k->state.at[f->state].single ? 1 : subgraph_split(k, left_of(k, f->state));
+        k->state.at[f->state].single ? 1 : subgraph_split(k, left_of(k, f->state));
 
     f->open = true;
     f->first = k->choice.n;
@@ -157,7 +154,7 @@ step_choices(Subgraph *k, SearchFrame *f)
         SearchChoice c = k->choice.at[f->first + f->next];
         const SearchState *best = &k->state.at[f->state];
         uint32_t rest = NONE;
-        if (!k->p->blind && best->group != NONE &&
+        if (best->group != NONE &&
             (c.least > best->price || (c.least == best->price && c.bound_groups >= best->ngroup)))
             break; /* the bound holds for all later choices */
         subgraph_bits(k, c.set, k->bits);

@@ -10,9 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-const char *const separate_name[SEPARATE_COUNT] = { "together", "visible",  "order",
-                                                    "pair",     "capacity", "cost",
-                                                    "unproven", "rival",    "user" };
+const char *const separate_name[SEPARATE_COUNT] = { "together", "visible", "order",    "pair",
+                                                    "capacity", "cost",    "unproven", "rival" };
 
 typedef struct {
     FuseNodes s;

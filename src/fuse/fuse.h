@@ -155,7 +155,6 @@ typedef enum {
     SEPARATE_COST,     /* merging is slower: both prices in `text` */
     SEPARATE_UNPROVEN, /* sizes or indices are known only at run time */
     SEPARATE_RIVAL, /* merging is faster, but a rival candidate gains more: both gains in `text` */
-    SEPARATE_USER,  /* a plan or an option says so */
     SEPARATE_COUNT
 } SeparateReason;
 extern const char *const separate_name[SEPARATE_COUNT];

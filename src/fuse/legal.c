@@ -133,8 +133,9 @@ fuse_no_group(Ctx *c, const Member *m, uint32_t n)
             return "each of them reduces rows, and not as many: they share no outer axis";
     }
     if (heavy + alone > 1 || (heavy && rows) || (alone && n > 1))
-        return "no kernel has two contractions or windows, or one and rows: the second needs all "
-               "of the first";
+        return "no kernel has two contractions or windows, or one and rows, but those of an "
+               "attention, of rows or a pooling behind a contraction, of scaled sums, and of "
+               "contractions of one value: the second needs all of the first";
     /* Tested without composing, since composing just these is slow. */
     return longest + next > FUSE_MAX_CODE && next
                ? "two of them are longer expressions than one kernel computes"

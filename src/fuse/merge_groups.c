@@ -11,10 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Limits of the choice among candidates: a cluster that meets one is solved greedily, and the
+/* Limit of the choice among candidates: a cluster that meets it is solved greedily, and the
  * certificate says so. */
 #define MOST_STEPS 1000000        /* candidates looked at among those that share groups: 20 ms */
-#define MOST_CYCLES 256           /* each needs about ten orders of all groups */
 #define WISHED ((int64_t)1 << 51) /* exceeds all other gains [picoseconds]: twice MOST_SECONDS */
 /* bounds sums of picoseconds: longer times count as this */
 #define MOST_SECONDS 1000.0
@@ -237,8 +236,7 @@ choose(GroupMerge *j, Arena *a)
                                .group = group,
                                .may = may,
                                .user = &(MergeItems){ j, a, candidate },
-                               .most_steps = MOST_STEPS,
-                               .most_cycles = MOST_CYCLES };
+                               .most_steps = MOST_STEPS };
     PackingResult r = packing_best(&problem, a);
     int64_t taken = 0;
     for (uint32_t i = 0; i < n; i++) {

@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "base/heap.h"
 #include "fuse/internal.h"
 
 /* Scratch for visiting sources, [node.n] each, zeroed once and reused. */
@@ -69,40 +70,6 @@ add_edge(void *user, NodeId from)
         VEC_PUSH(e->arena, &e->edge, ((GroupEdge){ e->plan->group[from], e->to }));
 }
 
-/* Groups whose operands are ready: a binary heap, the one with the earliest node on top. */
-typedef struct {
-    uint32_t *at, n;
-    const NodeId *earliest;
-} Ready;
-
-static void
-ready_push(Ready *r, uint32_t group)
-{
-    uint32_t i = r->n++;
-
-    for (; i > 0 && r->earliest[r->at[(i - 1) / 2]] > r->earliest[group]; i = (i - 1) / 2)
-        r->at[i] = r->at[(i - 1) / 2];
-    r->at[i] = group;
-}
-
-static uint32_t
-ready_pop(Ready *r)
-{
-    uint32_t top = r->at[0], last = r->at[--r->n], i = 0;
-
-    for (;;) {
-        uint32_t child = 2 * i + 1;
-        if (child + 1 < r->n && r->earliest[r->at[child + 1]] < r->earliest[r->at[child]])
-            child++;
-        if (child >= r->n || r->earliest[r->at[child]] >= r->earliest[last])
-            break;
-        r->at[i] = r->at[child];
-        i = child;
-    }
-    r->at[i] = last;
-    return top;
-}
-
 /* GroupEdges by where they begin: edge[first[from] .. first[from + 1]). */
 static uint32_t *
 sort_edges(Arena *a, GroupEdges *e, uint32_t ngroup)
@@ -141,20 +108,20 @@ fuse_number(const Graph *g, Arena *a, FusePlan *p)
 
     uint32_t *waits = NEW_ARRAY(scratch, uint32_t, most + 1),
              *number = NEW_ARRAY(scratch, uint32_t, most + 1);
-    Ready ready = { NEW_ARRAY(scratch, uint32_t, most + 1), 0, earliest };
+    /* groups whose operands are ready, by their earliest nodes */
+    Heap ready = { .arena = scratch };
     uint32_t *first = sort_edges(scratch, &edges, most);
     for (uint32_t i = 0; i < edges.edge.n; i++)
         waits[edges.edge.at[i].to]++;
     for (uint32_t k = 0; k <= most; k++)
         if (earliest[k] && !waits[k])
-            ready_push(&ready, k);
-    /* the ready group with the earliest node is next */
-    while (ready.n) {
-        uint32_t pick = ready_pop(&ready);
+            heap_push(&ready, earliest[k]);
+    while (ready.least.n) {
+        uint32_t pick = p->group[heap_pop(&ready)];
         number[pick] = ++next;
         for (uint32_t i = first[pick]; i < first[pick + 1]; i++)
             if (--waits[edges.edge.at[i].to] == 0)
-                ready_push(&ready, edges.edge.at[i].to);
+                heap_push(&ready, earliest[edges.edge.at[i].to]);
     }
     /* groups on a cycle, in any order: fuse_illegal reports them */
     for (NodeId n = 1; n < nn; n++)

@@ -60,10 +60,9 @@ solve_subgraph(const SearchProblem *p, Arena *parent, const uint32_t *global, ui
     k.priced = &r->result.priced;
     for (uint32_t i = 0; i < n; i++)
         bit_put(all, i);
-    if (!p->whole)
-        subgraph_split(&k, all);
+    subgraph_split(&k, all);
     for (uint32_t i = 0; i < n; i++) {
-        root[i] = p->whole ? 0 : sets_root(k.root, i);
+        root[i] = sets_root(k.root, i);
         component[root[i]].low = root[i];
         component[root[i]].n++;
     }
@@ -82,43 +81,6 @@ solve_subgraph(const SearchProblem *p, Arena *parent, const uint32_t *global, ui
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
-
-/* Renumbers groups in topological order; ties go to the lower number. */
-static void
-order_groups(const SearchProblem *p, Arena *a, SearchResult *r)
-{
-    uint32_t *first = NEW_ARRAY(a, uint32_t, r->ngroup + 3),
-             *to = NEW_ARRAY(a, uint32_t, p->nedge + 1),
-             *waits = NEW_ARRAY(a, uint32_t, r->ngroup + 1);
-    uint32_t *queue = NEW_ARRAY(a, uint32_t, r->ngroup + 1),
-             *number = NEW_ARRAY(a, uint32_t, r->ngroup + 1), n = 0, met = 0;
-
-    for (uint32_t e = 0; e < p->nedge; e++)
-        first[r->group[p->edge[e].from] + 2] +=
-            r->group[p->edge[e].from] != r->group[p->edge[e].to];
-    for (uint32_t i = 2; i < r->ngroup + 3; i++)
-        first[i] += first[i - 1];
-    for (uint32_t e = 0; e < p->nedge; e++) {
-        uint32_t x = r->group[p->edge[e].from], y = r->group[p->edge[e].to];
-        if (x != y) {
-            to[first[x + 1]++] = y;
-            waits[y]++;
-        }
-    }
-    for (uint32_t i = 0; i < p->n; i++) /* in the order of their first nodes */
-        if (!waits[r->group[i]] && !number[r->group[i]]) {
-            number[r->group[i]] = 1;
-            queue[n++] = r->group[i];
-        }
-    for (; met < n; met++) {
-        number[queue[met]] = met + 1;
-        for (uint32_t i = first[queue[met]]; i < first[queue[met] + 1]; i++)
-            if (--waits[to[i]] == 0)
-                queue[n++] = to[i];
-    }
-    for (uint32_t i = 0; i < p->n; i++)
-        r->group[i] = number[r->group[i]];
-}
 
 /* [n]: the last node connected to each node by edges that a group may contain. */
 static uint32_t *
@@ -171,7 +133,6 @@ search_partition(const SearchProblem *p, Arena *a)
                                             p->edge[incoming[e]].fusable }));
         solve_subgraph(p, scratch, inside, n, edge.at, edge.n, &all);
     }
-    order_groups(p, scratch, r);
     r->seconds = (double)all.price * 1e-12;
     r->bound = (double)all.bound * 1e-12;
     arena_free(scratch);

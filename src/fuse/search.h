@@ -42,12 +42,10 @@ typedef struct {
     /* and the caller's own count of effort; NULL: not limited */
     const uint64_t *spent;
     uint64_t most_spent;
-    /* for tests: no components; no bounds. The same answer, later */
-    bool whole, blind;
 } SearchProblem;
 
 typedef struct {
-    uint32_t *group; /* [n]: from 1, in topological order */
+    uint32_t *group; /* [n]: from 1 to ngroup, in any order */
     uint32_t ngroup;
     /* of the partition, and a lower bound for all. Equal: exact */
     double seconds, bound;

@@ -3,8 +3,8 @@
  * Items that share groups, directly or through others, form a cluster, which is solved by itself.
  * Its items are tried by falling gain, each taken if its groups are free, or left out, so the first
  * choice found is the greedy one. A branch ends where its gain, and the best share of an item in
- * each group that is still free, cannot beat the best choice so far. All items of a cycle but one
- * may be taken.
+ * each group that is still free, cannot beat the best choice so far. Of a choice that closes cycles
+ * the items are taken again by falling gain, without those that close one.
  */
 #include "fuse/set_packing.h"
 #include "fuse/sets.h"
@@ -13,10 +13,6 @@
 #include <string.h>
 
 #define NONE UINT32_MAX
-
-typedef struct {
-    uint32_t first, n;
-} CycleSet; /* its items in PackingSearch.member */
 
 /* last: the last item met that uses it; share: the best share of an item's gain, in the bound
  * `stamp`; taken: some chosen item uses it. */
@@ -31,11 +27,7 @@ typedef struct {
     const PackingProblem *p;
     Arena *arena;
     PackingResult result;
-    uint32_t *root; /* [n]: union-find: clusters of items */
-    int64_t *bound; /* [n]: by root: upper bound of the cluster's gain */
-    bool *banned;   /* [n]: dropped for good */
-    VEC(CycleSet) cycle;
-    VEC(uint32_t) member;
+    uint32_t *root;      /* [n]: union-find: clusters of items */
     PackingGroup *group; /* [ngroup] */
     uint64_t stamp;      /* bounds computed so far */
 } PackingSearch;
@@ -55,16 +47,7 @@ compare_gains(const void *x, const void *y, void *user)
     return first[0] != first[1] ? (first[0] < first[1] ? -1 : 1) : (a > b) - (a < b);
 }
 
-static bool
-is_in(const PackingSearch *k, const CycleSet *c, uint32_t item)
-{
-    for (uint32_t i = 0; i < c->n; i++)
-        if (k->member.at[c->first + i] == item)
-            return true;
-    return false;
-}
-
-/* Can an item be added to the chosen: its groups unused, and no cycle closed? */
+/* Are the item's groups unused? */
 static bool
 is_open(const PackingSearch *k, uint32_t item)
 {
@@ -73,14 +56,7 @@ is_open(const PackingSearch *k, uint32_t item)
     for (uint32_t g = p->first[item]; g < p->first[item + 1]; g++)
         if (k->group[p->group[g]].taken)
             return false;
-    for (uint32_t c = 0; c < k->cycle.n; c++) {
-        uint32_t left = k->cycle.at[c].n;
-        for (uint32_t i = 0; i < k->cycle.at[c].n; i++)
-            left -= k->result.chosen[k->member.at[k->cycle.at[c].first + i]];
-        if (left == 1 && is_in(k, &k->cycle.at[c], item))
-            return false;
-    }
-    return !k->banned[item];
+    return true;
 }
 
 static void
@@ -165,19 +141,6 @@ solve_cluster(PackingSearch *k, const uint32_t *item, uint32_t n)
     return bound;
 }
 
-static void
-solve(PackingSearch *k, uint32_t *item, uint32_t n)
-{
-    int64_t *bound = &k->bound[sets_root(k->root, item[0])];
-    bool whole = true; /* with an item dropped for good it is no bound */
-
-    qsort_r(item, n, sizeof *item, compare_gains, (void *)(uintptr_t)k->p);
-    int64_t most = solve_cluster(k, item, n);
-    for (uint32_t i = 0; i < n; i++)
-        whole &= !k->banned[item[i]];
-    *bound = whole && most < *bound ? most : *bound;
-}
-
 /* ---- cycles ---------------------------------------------------------------------------------- */
 
 static int
@@ -188,73 +151,37 @@ compare_numbers(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Are the first n items allowed together with the cycle so far? */
 static bool
-may(PackingSearch *k, const uint32_t *item, uint32_t n, const uint32_t *cycle, uint32_t ncycle)
+may(PackingSearch *k, const uint32_t *item, uint32_t n)
 {
-    uint32_t *all = NEW_ARRAY(k->arena, uint32_t, n + ncycle + 1);
+    uint32_t *all = arena_copy(k->arena, item, n * sizeof *all);
 
-    memcpy(all, item, n * sizeof *all);
-    memcpy(all + n, cycle, ncycle * sizeof *all);
-    qsort(all, n + ncycle, sizeof *all, compare_numbers);
-    return k->p->may(k->p->user, all, n + ncycle);
+    if (n)
+        qsort(all, n, sizeof *all, compare_numbers);
+    return k->p->may(k->p->user, all, n);
 }
 
-/* A smallest forbidden subset of items [n], into cycle. Bisection finds the shortest forbidden
- * prefix; its last item belongs to the cycle, and the search goes on before it. */
-static uint32_t
-find_cycle(PackingSearch *k, const uint32_t *item, uint32_t n, uint32_t *cycle)
+/* Leaves out items [n] that close a cycle with those of more gain. Bisection finds the next one. */
+static void
+leave_out(PackingSearch *k, uint32_t *item, uint32_t n)
 {
-    uint32_t ncycle = 0;
+    uint32_t kept = 0;
 
-    while (may(k, item, 0, cycle, ncycle)) {
-        uint32_t yes = 0, no = n;
-        while (no - yes > 1) {
-            uint32_t half = yes + (no - yes) / 2;
-            if (may(k, item, half, cycle, ncycle))
-                yes = half;
+    qsort_r(item, n, sizeof *item, compare_gains, (void *)(uintptr_t)k->p);
+    while (!may(k, item, n)) {
+        uint32_t no = n;
+        while (no - kept > 1) {
+            uint32_t half = kept + (no - kept) / 2;
+            if (may(k, item, half))
+                kept = half;
             else
                 no = half;
         }
-        cycle[ncycle++] = item[n = no - 1];
+        choose(k, item[kept], false);
+        memmove(item + kept, item + no, (n - no) * sizeof *item);
+        n--;
+        k->result.cycles++;
     }
-    return ncycle;
-}
-
-/* Merges two clusters; the bound is the sum of theirs. */
-static void
-unite(PackingSearch *k, uint32_t x, uint32_t y)
-{
-    int64_t sum = k->bound[sets_root(k->root, x)] + k->bound[sets_root(k->root, y)];
-
-    if (sets_unite(k->root, x, y))
-        k->bound[sets_root(k->root, x)] = sum;
-}
-
-/* Adds a cycle and solves its cluster again; beyond the limit of cycles, drops its item of least
- * gain. */
-static void
-avoid(PackingSearch *k, const uint32_t *cycle, uint32_t n)
-{
-    const PackingProblem *p = k->p;
-    VEC(uint32_t) item = { 0 };
-    uint32_t least = cycle[0];
-
-    if (k->cycle.n < p->most_cycles) {
-        VEC_PUSH(k->arena, &k->cycle, ((CycleSet){ k->member.n, n }));
-        for (uint32_t i = 0; i < n; i++) {
-            VEC_PUSH(k->arena, &k->member, cycle[i]);
-            unite(k, cycle[0], cycle[i]);
-        }
-    } else {
-        for (uint32_t i = 1; i < n; i++)
-            least = compare_gains(&cycle[i], &least, (void *)(uintptr_t)p) > 0 ? cycle[i] : least;
-        k->banned[least] = true;
-    }
-    for (uint32_t i = 0; i < p->n; i++)
-        if (sets_root(k->root, i) == sets_root(k->root, least))
-            VEC_PUSH(k->arena, &item, i);
-    solve(k, item.at, item.n);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -293,15 +220,14 @@ solve_clusters(PackingSearch *k, uint32_t *item)
 {
     const PackingProblem *p = k->p;
 
-    for (uint32_t i = 0; i < p->n; i++) {
+    for (uint32_t i = 0; i < p->n; i++)
         item[i] = i;
-        k->bound[i] = INT64_MAX;
-    }
     qsort_r(item, p->n, sizeof *item, compare_clusters, k);
     for (uint32_t i = 0, n; i < p->n; i += n) {
         for (n = 1; i + n < p->n && sets_root(k->root, item[i + n]) == sets_root(k->root, item[i]);)
             n++;
-        solve(k, item + i, n);
+        qsort_r(item + i, n, sizeof *item, compare_gains, (void *)(uintptr_t)p);
+        k->result.bound += solve_cluster(k, item + i, n);
         k->result.rivals += n > 1 ? n : 0;
     }
 }
@@ -314,29 +240,18 @@ packing_best(const PackingProblem *p, Arena *a)
                         .arena = scratch,
                         .result.chosen = NEW_ARRAY(a, bool, p->n + 1),
                         .root = NEW_ARRAY(scratch, uint32_t, p->n + 1),
-                        .bound = NEW_ARRAY(scratch, int64_t, p->n + 1),
-                        .banned = NEW_ARRAY(scratch, bool, p->n + 1),
                         .group = NEW_ARRAY(scratch, PackingGroup, p->ngroup + 1) };
-    uint32_t *item = NEW_ARRAY(scratch, uint32_t, p->n + 1),
-             *cycle = NEW_ARRAY(scratch, uint32_t, p->n + 1), n;
+    uint32_t *item = NEW_ARRAY(scratch, uint32_t, p->n + 1), n = 0;
     PackingResult *r = &k.result;
 
     find_clusters(&k);
     solve_clusters(&k, item);
-    for (;;) {
-        n = 0;
-        for (uint32_t i = 0; i < p->n; i++)
-            if (r->chosen[i])
-                item[n++] = i;
-        if (p->may(p->user, item, n))
-            break;
-        avoid(&k, cycle, find_cycle(&k, item, n, cycle));
-        r->cycles++;
-    }
-    for (uint32_t i = 0; i < p->n; i++) {
+    for (uint32_t i = 0; i < p->n; i++)
+        if (r->chosen[i])
+            item[n++] = i;
+    leave_out(&k, item, n);
+    for (uint32_t i = 0; i < p->n; i++)
         r->gain += r->chosen[i] ? p->gain[i] : 0;
-        r->bound += sets_root(k.root, i) == i ? k.bound[i] : 0;
-    }
     r->exact = r->gain == r->bound;
     arena_free(scratch);
     return *r;

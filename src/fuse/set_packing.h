@@ -1,10 +1,10 @@
 /* set_packing: choose the items of largest total gain, where each item uses some groups, exactly.
  *
  * No group may be used twice (weighted set packing), and some sets of items are forbidden although
- * each item alone is allowed: together they close a cycle. Items that share groups
- * are solved together, others by themselves. Circles are found lazily: the caller is asked whether
- * the whole choice is allowed; if not, a smallest forbidden subset is found, and from then on one
- * of its items is left out.
+ * each item alone is allowed: together they close a cycle. Items that share groups are solved
+ * together, others by themselves. Cycles are rare: the caller is asked whether the whole choice is
+ * allowed; if not, items that close a cycle with those of more gain are left out, and the result
+ * says by how much at most it may be beaten.
  *
  * Gains are whole picoseconds, so sums are exact in any order. The result does not depend on the
  * numbers of items and groups beyond ties, which go to fewer items, then to the first.
@@ -24,18 +24,16 @@ typedef struct {
      * superset of a forbidden set is forbidden. */
     bool (*may)(void *user, const uint32_t *item, uint32_t nitem);
     void *user;
-    /* limits: items looked at, for those that are solved together, */
-    uint64_t most_steps;
-    /* and cycles; beyond it, the item of a cycle with the least gain is dropped for good */
-    uint32_t most_cycles;
+    uint64_t most_steps; /* limit: items looked at, for those that are solved together */
 } PackingProblem;
 
 typedef struct {
     bool *chosen;        /* [n] */
     int64_t gain, bound; /* of the chosen, and an upper bound for all. Equal: exact */
-    /* false: a limit was met, and some items were chosen greedily, the largest gain first */
+    /* false: the limit was met or there were cycles, and some items were chosen greedily, the
+     * largest gain first */
     bool exact;
-    /* items that share a group with another; cycles found */
+    /* items that share a group with another; items that would close a cycle */
     uint32_t rivals, cycles;
     uint64_t steps;
 } PackingResult;

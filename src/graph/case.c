@@ -234,7 +234,7 @@ choice(GraphParser *outer, const Case *x, const ValueId *from, uint32_t first, u
     ValueId *in = NEW_ARRAY(g->arena, ValueId, x->in.n);
     ValueId *out = NEW_ARRAY(g->arena, ValueId, x->nresult + 1);
     SymbolSet same = { .seen.arena = g->arena };
-    BindingList bind = { 0 };
+    BoundSizes bind = { 0 };
 
     for (uint32_t i = 0; i < x->in.n; i++) {
         const Value *v = &g->value.at[from[i]];

@@ -56,34 +56,52 @@ graph_match(Graph *g, ValueId v, const char *like, const Expr *const *most, Loc 
     return out;
 }
 
-/* Is each variable bound? */
-static bool
-is_covered(const Expr *e, const Binding *b, uint32_t n)
+const Expr *
+inner_symbol(Graph *inner, InnerSizes *s, const char *like, const Expr *e)
 {
-    FOR_EACH_VARIABLE (v, e) {
-        uint32_t i = 0;
-        while (i < n && b[i].var.id != v.id)
-            i++;
-        if (i == n)
-            return false;
+    Ctx *c = inner->ctx;
+    const Expr *fresh = expr_fresh_symbol(c, like);
+    Binding b = { .to = e }, back = { .to = fresh };
+
+    expr_is_var(fresh, &b.var);
+    VEC_PUSH(inner->arena, &s->bind, b);
+    if (expr_is_var(e, &back.var)) {
+        VEC_PUSH(inner->arena, &s->back, back);
+        expr_symbol_range(c, b.var, expr_symbol_get(c, back.var));
     }
-    return true;
+    return fresh;
+}
+
+const Expr *
+inner_size(Graph *inner, InnerSizes *s, const Expr *e)
+{
+    for (Sym outer; (outer = unbound_symbol(&s->back, e));)
+        inner_symbol(inner, s, outer, expr_symbol(inner->ctx, outer));
+    return expr_subst(inner->ctx, e, s->back.at, s->back.n);
+}
+
+const Type *
+inner_type(Graph *inner, InnerSizes *s, const Type *t)
+{
+    for (uint32_t d = 0; d < t->rank; d++)
+        inner_size(inner, s, t->dim[d]);
+    return type_subst(inner->ctx, t, s->back.at, s->back.n);
 }
 
 Known
 graph_known_inside(Ctx *c, Arena *a, Known outside, const Region *r)
 {
-    Binding *back = NEW_ARRAY(a, Binding, r->nbind + 1);
     const Expr **at = outside.at ? NEW_ARRAY(a, const Expr *, outside.n + 1) : NULL;
-    uint32_t n = 0;
+    BoundSizes back = { 0 };
     bool all = at != NULL;
+    Var v;
 
     for (uint32_t i = 0; i < r->nbind; i++)
-        if (expr_is_var(r->bind[i].to, &back[n].var))
-            back[n++].to = expr_var(c, r->bind[i].var);
+        if (expr_is_var(r->bind[i].to, &v))
+            VEC_PUSH(a, &back, ((Binding){ v, expr_var(c, r->bind[i].var) }));
     for (uint32_t i = 0; all && i < outside.n; i++) {
-        all = is_covered(outside.at[i], back, n);
-        at[i] = expr_subst(c, outside.at[i], back, n);
+        all = !unbound_symbol(&back, outside.at[i]);
+        at[i] = expr_subst(c, outside.at[i], back.at, back.n);
     }
     return all ? (Known){ outside.n, at } : (Known){ 0 };
 }

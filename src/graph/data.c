@@ -226,7 +226,7 @@ data_inputs(GraphParser *r, DataSet set)
 void
 data_arguments(GraphParser *r, DataSet set, Values *in, Region *region)
 {
-    BindingList bind = { 0 };
+    BoundSizes bind = { 0 };
     Binding b;
 
     for (uint32_t i = 0; region && i < region->nbind; i++)

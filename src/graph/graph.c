@@ -97,31 +97,6 @@ graph_input(Graph *g, const char *name, const Type *t)
     return v;
 }
 
-static int64_t
-read_integer(DType t, const void *data, uint32_t i)
-{
-    const uint8_t *at = (const uint8_t *)data + (size_t)i * dtype_info[t].bytes;
-    bool is_signed = dtype_info[t].kind == KIND_INT;
-    switch (dtype_info[t].bytes) {
-    case 1: return is_signed ? (int8_t)*at : t == DT_BOOL ? *at != 0 : *at;
-    case 2: {
-        uint16_t v;
-        memcpy(&v, at, sizeof v);
-        return is_signed ? (int16_t)v : v;
-    }
-    case 4: {
-        uint32_t v;
-        memcpy(&v, at, sizeof v);
-        return is_signed ? (int32_t)v : (int64_t)v;
-    }
-    default: {
-        int64_t v;
-        memcpy(&v, at, sizeof v);
-        return v;
-    }
-    }
-}
-
 /* A u64 above INT64_MAX is no Expr; such contents stay unknown. */
 static Known
 known_of_data(Graph *g, const Type *t, const void *data)
@@ -132,7 +107,7 @@ known_of_data(Graph *g, const Type *t, const void *data)
         return (Known){ 0 };
     const Expr **at = NEW_ARRAY(g->arena, const Expr *, n ? n : 1);
     for (int64_t i = 0; i < n; i++) {
-        int64_t v = read_integer(t->dtype, data, (uint32_t)i);
+        int64_t v = number_load(t->dtype, data, i).i;
         if (t->dtype == DT_U64 && v < 0)
             return (Known){ 0 };
         at[i] = expr_int(g->ctx, v);
@@ -246,24 +221,29 @@ graph_call_used(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *
     return nest && graph_call_nest(g, nest, loc, origin, value, &out) != 0;
 }
 
-/* Sizes that are declared become those of the value; what cannot be proved equal is checked in
- * runs. */
-static void
-demand_type(const Graph *g, Arena *a, const char *what, const char *name, ValueId v,
-            const Type *said, Demands *demands)
+void
+graph_declare(Graph *g, const char *what, const char *name, const Type *is, const Type *said)
 {
-    const Type *is = v ? g->value.at[v].type : NULL;
     Ctx *c = g->ctx;
 
-    for (uint32_t d = 0; is && is->rank == said->rank && d < is->rank; d++)
-        if (expr_eq(c, NULL, is->dim[d], said->dim[d]) == UNKNOWN)
-            VEC_PUSH(a, demands,
-                     ((Demand){ is->dim[d], said->dim[d],
-                                arena_printf(c->arena,
-                                             "%s: dimension %u of %s is {got} (%s), "
-                                             "declared {want} (%s)",
-                                             what, d, name, expr_str(c, is->dim[d]),
-                                             expr_str(c, said->dim[d])) }));
+    for (uint32_t d = 0; is && is->rank == said->rank && d < is->rank; d++) {
+        if (expr_eq(c, NULL, is->dim[d], said->dim[d]) != UNKNOWN)
+            continue;
+        const char *why =
+            arena_printf(c->arena, "%s: dimension %u of %s is {got} (%s), declared {want} (%s)",
+                         what, d, name, expr_str(c, is->dim[d]), expr_str(c, said->dim[d]));
+        constraint_add(g->arena, &g->constraints,
+                       (Constraint){ .a = is->dim[d], .b = said->dim[d], .why = why, .said = "" });
+    }
+}
+
+/* The same of a nest's or kernel's parameter, whose argument is v. */
+static void
+declare_argument(Graph *g, const char *kind, const char *callee, const char *name, ValueId v,
+                 const Type *said)
+{
+    graph_declare(g, arena_printf(g->arena, "%s %s", kind, callee), name,
+                  v ? g->value.at[v].type : NULL, said);
 }
 
 static void
@@ -303,10 +283,10 @@ graph_call_written_nest(Graph *g, const Nest *written, Loc loc, Sym origin, cons
     const Nest *n = nest_in_bounds(g->ctx, scratch, written, &known, &demands);
     NodeId id = n ? graph_call_nest(g, n, loc, origin, in, out) : 0;
 
-    for (uint32_t i = 0; id && i < n->nin + n->nout; i++)
-        demand_type(g, scratch, arena_printf(scratch, "nest %s", n->name), n->param[i].name,
-                    i < n->nin ? in[i] : out[i - n->nin], n->param[i].type, &demands);
     add_demands(g, &demands);
+    for (uint32_t i = 0; id && i < n->nin + n->nout; i++)
+        declare_argument(g, "nest", n->name, n->param[i].name, i < n->nin ? in[i] : out[i - n->nin],
+                         n->param[i].type);
     arena_free(scratch);
     return id;
 }
@@ -327,10 +307,10 @@ graph_call_written_kernel(Graph *g, Kernel *k, Loc loc, Sym origin, const ValueI
     }
     k->part = part;
     NodeId id = inside ? graph_call_kernel(g, k, loc, origin, in, out) : 0;
-    for (uint32_t i = 0; id && i < k->nin + k->nout; i++)
-        demand_type(g, scratch, arena_printf(scratch, "kernel %s", k->name), k->buffer.at[i].name,
-                    i < k->nin ? in[i] : out[i - k->nin], k->buffer.at[i].type, &demands);
     add_demands(g, &demands);
+    for (uint32_t i = 0; id && i < k->nin + k->nout; i++)
+        declare_argument(g, "kernel", k->name, k->buffer.at[i].name,
+                         i < k->nin ? in[i] : out[i - k->nin], k->buffer.at[i].type);
     arena_free(scratch);
     return id;
 }

@@ -270,6 +270,18 @@ Map graph_definers(const Graph *g, Arena *scratch);
  * or none that is tight: each term of e may have one such symbol, but no product of them. */
 const Expr *graph_bound(const Graph *g, const Map *definer, const Expr *e);
 
+/* Sizes of a graph that a node runs, while it is made: its symbols in terms of the outer ones, as
+ * its region has them; and the outer ones that are one of them. What is learnt of a size inside, in
+ * a branch that may not run, then does not hold outside. */
+typedef struct {
+    BoundSizes bind, back;
+} InnerSizes;
+/* A fresh symbol of the inner graph for an outer expression. */
+const Expr *inner_symbol(Graph *inner, InnerSizes *s, const char *like, const Expr *e);
+/* An outer expression, and an outer type, in inner symbols. */
+const Expr *inner_size(Graph *inner, InnerSizes *s, const Expr *e);
+const Type *inner_type(Graph *inner, InnerSizes *s, const Type *t);
+
 /* All graphs that g runs, each once, callees before callers unless they call each other; g is
  * last. */
 typedef VEC(Graph *) GraphList;

@@ -17,6 +17,9 @@ bool graph_verify_as(const Graph *g, DiagClass class);
 NodeId graph_add_node(Graph *g, Node n, uint32_t nin, const ValueId *in, uint32_t nout,
                       const ValueId *out);
 
+/* Runs check the sizes that `said` declares for `name` of `what` and that are not proved. */
+void graph_declare(Graph *g, const char *what, const char *name, const Type *is, const Type *said);
+
 /* Parts of the text: `a = e, b = f` after `before`, which ends with a bracket; a == b "why". */
 void print_bindings(Ctx *c, Text *t, const char *before, const Binding *bind, uint32_t n);
 void print_dims(Text *t, const Type *type);

@@ -130,25 +130,6 @@ read_define_results(GraphParser *r, uint32_t n, const Definition *result)
     return out;
 }
 
-/* What the text claims of a result and the rule does not prove is checked in runs. For a library
- * routine the text defines the sizes. */
-static void
-require_declared(GraphParser *r, OpKind op, const Definition *d, const Type *is)
-{
-    Ctx *c = r->g->ctx;
-
-    for (uint32_t i = 0; !op_is_routine(op) && i < is->rank; i++) {
-        const Expr *said = d->type->dim[i];
-        if (expr_eq(c, NULL, is->dim[i], said) != UNKNOWN)
-            continue;
-        const char *why =
-            arena_printf(c->arena, "%s: dimension %u of %s is {got} (%s), declared {want} (%s)",
-                         op_info[op].name, i, d->name, expr_str(c, is->dim[i]), expr_str(c, said));
-        constraint_add(r->g->arena, &r->g->constraints,
-                       (Constraint){ .a = is->dim[i], .b = said, .why = why, .said = "" });
-    }
-}
-
 bool
 read_origin(GraphParser *r, Sym *origin)
 {
@@ -192,7 +173,8 @@ read_made(GraphParser *r, const Definitions *result)
             return read_error(r, r->loc, "%%%s is written as %s, but %s gives %s", d->name,
                               type_str(g->ctx, d->type), op_info[op].name, type_str(g->ctx, is));
         if (is && d->type) {
-            require_declared(r, op, d, is);
+            if (!op_is_routine(op)) /* for which the text defines the sizes */
+                graph_declare(g, op_info[op].name, d->name, is, d->type);
             g->value.at[v[i]].type = d->type;
         }
         if (v[i])

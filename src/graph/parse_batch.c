@@ -201,7 +201,7 @@ read_late_list(ReadWalk *w)
 static bool
 read_update(ReadWalk *w, const char *word)
 {
-    BindingList list = { 0 };
+    BoundSizes list = { 0 };
     bool some = parse_peek(&w->r->p, word);
 
     put(w, some ? (int64_t)w->b->update.n : -1);
@@ -447,7 +447,7 @@ read_blocks(GraphParser *r, Loc loc, Definitions *result)
     Batch *b = NEW(a, Batch);
     Node n = { .callee = CALL_BLOCKS, .loc = loc, .batch = b };
     Values in = { 0 };
-    BindingList size = { 0 };
+    BoundSizes size = { 0 };
     ReadWalk w = { .r = r, .a = a, .b = b };
 
     if (!read_arguments(r, &in) || (parse_peek(&r->p, "with") && !read_bindings(r, "with", &size)))

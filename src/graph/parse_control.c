@@ -35,7 +35,7 @@ read_fresh(GraphParser *r, Node *n)
 }
 
 bool
-read_bindings(GraphParser *r, const char *word, BindingList *list)
+read_bindings(GraphParser *r, const char *word, BoundSizes *list)
 {
     if (!parse_accept(&r->p, word))
         return true;
@@ -55,40 +55,12 @@ read_bindings(GraphParser *r, const char *word, BindingList *list)
 bool
 read_bind(GraphParser *r, Region *region)
 {
-    BindingList list = { 0 };
+    BoundSizes list = { 0 };
     bool ok = read_bindings(r, "with", &list);
 
     region->bind = list.at;
     region->nbind = list.n;
     return ok;
-}
-
-/* A symbol of an argument gets another name inside, so that what is learnt of it in a branch, which
- * may not run, does not hold outside. */
-static void
-fresh_symbol(Graph *g, Var v, BindingList *bind, BindingList *back)
-{
-    Ctx *c = g->ctx;
-    Binding b = { .to = expr_var(c, v) };
-
-    for (uint32_t i = 0; i < back->n; i++)
-        if (back->at[i].var.id == v.id)
-            return;
-    const Expr *fresh = expr_fresh_symbol(c, var_symbol(v));
-    expr_is_var(fresh, &b.var);
-    expr_symbol_range(c, b.var, expr_symbol_get(c, v));
-    VEC_PUSH(g->arena, bind, b);
-    VEC_PUSH(g->arena, back, ((Binding){ v, fresh }));
-}
-
-const Type *
-read_type_inside(Graph *g, const Type *t, BindingList *bind, BindingList *back)
-{
-    for (uint32_t d = 0; d < t->rank; d++)
-        FOR_EACH_VARIABLE (v, t->dim[d])
-            if (v.kind == VAR_SYMBOL)
-                fresh_symbol(g, v, bind, back);
-    return type_subst(g->ctx, t, back->at, back->n);
 }
 
 bool
@@ -98,17 +70,16 @@ read_unify(GraphParser *r, Loc loc, Region *region, Sym callee, uint32_t n, Defi
     Arena *a = r->g->arena;
     const Type **declared = NEW_ARRAY(a, const Type *, n + 1);
     const Type **given = NEW_ARRAY(a, const Type *, n + 1);
-    BindingList bind = { 0 }, back = { 0 };
-    BoundSizes bound = { 0 };
+    InnerSizes size = { 0 };
 
     for (uint32_t i = 0; i < region->nbind; i++)
-        VEC_PUSH(a, &bind, region->bind[i]);
+        VEC_PUSH(a, &size.bind, region->bind[i]);
     for (uint32_t i = 0; i < n; i++) {
         const Value *x = &r->g->value.at[arg[i]];
         if (!arg[i])
             return read_error(r, loc, "input %%%s of graph %s is absent", param[i].name, callee);
         if (!param[i].type) { /* it has that of its argument */
-            param[i].type = read_type_inside(r->g, x->type, &bind, &back);
+            param[i].type = inner_type(r->g, &size, x->type);
             param[i].data = data_of(r, arg[i]);
         }
         declared[i] = param[i].type;
@@ -119,12 +90,26 @@ read_unify(GraphParser *r, Loc loc, Region *region, Sym callee, uint32_t n, Defi
                               read_type_str(r, data_of(r, arg[i]), x->type), param[i].name, callee,
                               read_type_str(r, param[i].data, declared[i]));
     }
-    for (uint32_t i = 0; i < bind.n; i++)
-        VEC_PUSH(r->g->ctx->arena, &bound, bind.at[i]);
     if (!region->nbind)
-        type_bind(r->g->ctx, declared, n, given, n, &bound);
-    region->bind = bound.at;
-    region->nbind = bound.n;
+        type_bind(r->g->ctx, declared, n, given, n, &size.bind);
+    region->bind = size.bind.at;
+    region->nbind = size.bind.n;
+    return true;
+}
+
+/* A result of the region's graph that has this type; a type in the text must agree. */
+static bool
+take_type(GraphParser *r, const Region *region, Sym graph, Definition *result, const Type *t,
+          const Data *data)
+{
+    if (result->type && t && result->data != data)
+        return read_error(r, result->loc, "%%%s is written as %s, but graph %s gives %s",
+                          result->name, read_type_str(r, result->data, result->type), graph,
+                          read_type_str(r, data, t));
+    if (t)
+        result->data = data;
+    if (!result->type)
+        result->type = type_subst(r->g->ctx, t, region->bind, region->nbind);
     return true;
 }
 
@@ -137,19 +122,11 @@ read_results(GraphParser *r, const Region *region, uint32_t first, uint32_t n, D
                                   ? (const Data *const *)(uintptr_t)known
                                   : NULL;
 
-    for (uint32_t i = 0; i < n && first + i < g->output.n; i++) {
-        const Data *d = data ? data[first + i] : NULL;
-        const Type *t = g->value.at[g->output.at[first + i]].type;
-        if (!result[i].name)
-            continue;
-        if (result[i].type && result[i].data != d)
-            return read_error(r, result[i].loc, "%%%s is written as %s, but graph %s gives %s",
-                              result[i].name, read_type_str(r, result[i].data, result[i].type),
-                              g->name, read_type_str(r, d, t));
-        result[i].data = d;
-        if (!result[i].type)
-            result[i].type = type_subst(r->g->ctx, t, region->bind, region->nbind);
-    }
+    for (uint32_t i = 0; i < n && first + i < g->output.n; i++)
+        if (result[i].name &&
+            !take_type(r, region, g->name, &result[i], g->value.at[g->output.at[first + i]].type,
+                       data ? data[first + i] : NULL))
+            return false;
     return true;
 }
 
@@ -279,14 +256,8 @@ promised_results(GraphParser *r, const Function *f, const Region *region, Defini
                               "write it, or say in its head what it gives, "
                               "graph @%s(…) -> (%%%s: f32[…])",
                               d->name, f->head.name, f->head.name, promised->name);
-        if (d->type && promised->type && d->data != promised->data)
-            return read_error(r, d->loc, "%%%s is written as %s, but graph %s gives %s", d->name,
-                              read_type_str(r, d->data, d->type), f->head.name,
-                              read_type_str(r, promised->data, promised->type));
-        if (promised->type)
-            d->data = promised->data;
-        if (!d->type)
-            d->type = type_subst(r->g->ctx, promised->type, region->bind, region->nbind);
+        if (!take_type(r, region, f->head.name, d, promised->type, promised->data))
+            return false;
     }
     return true;
 }

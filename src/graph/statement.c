@@ -14,10 +14,10 @@
 #include <ctype.h>
 #include <string.h>
 
-/* The body of a loop: its symbols in terms of the outer ones, and back. */
+/* The body of a loop. */
 typedef struct Body {
     GraphParser *outer;
-    BindingList bind, back;
+    InnerSizes size;
     Values in; /* of the loop */
 } Body;
 
@@ -32,10 +32,10 @@ body_input(GraphParser *r, ValueId v, Known known)
     Body *b = r->body;
     const Value *x = &b->outer->g->value.at[v];
     const Type *t = type_simplify(r->g->ctx, x->type); /* so that equal sizes are one symbol */
-    ValueId in = graph_input(r->g, x->name, read_type_inside(r->g, t, &b->bind, &b->back));
+    ValueId in = graph_input(r->g, x->name, inner_type(r->g, &b->size, t));
 
     VEC_PUSH(r->g->arena, &b->in, v);
-    const Region region = { .nbind = b->bind.n, .bind = b->bind.at };
+    const Region region = { .nbind = b->size.bind.n, .bind = b->size.bind.at };
     r->g->value.at[in].known = graph_known_inside(r->g->ctx, r->g->arena, known, &region);
     return in;
 }
@@ -142,14 +142,15 @@ read_loop(GraphParser *r, Statements *s, uint32_t n, const Sym *name)
     for (uint32_t i = 0; i < n; i++) {
         if (!read_named(&in, next.at[i], &v))
             return false;
-        const Type *t = type_subst(g->ctx, in.g->value.at[v].type, body.bind.at, body.bind.n);
+        const Type *t =
+            type_subst(g->ctx, in.g->value.at[v].type, body.size.bind.at, body.size.bind.n);
         VEC_PUSH(in.g->arena, &in.g->output, v);
         out[i] =
             graph_value(g, shown(s, name[i]), i < carried ? t : stacked_type(r, t, body.in.at[0]));
         map_put(&r->value, MAP_PTR(name[i]), out[i]);
     }
     s->last = out[0];
-    Region region = { in.g, body.bind.n, body.bind.at };
+    Region region = { in.g, body.size.bind.n, body.size.bind.at };
     Node loop = { .callee = CALL_LOOP,
                   .nregion = 1,
                   .region = &region,

@@ -54,7 +54,6 @@ typedef struct {
 } Definition;
 typedef VEC(Definition) Definitions;
 typedef VEC(ValueId) Values;
-typedef VEC(Binding) BindingList;
 
 /* @name(param, …) -> (result, …); a result's type is NULL if it is omitted. */
 typedef struct {
@@ -138,15 +137,11 @@ bool read_named(GraphParser *r, Sym name, ValueId *v);
 
 /* ---- parse_control.c ---- */
 
-/* The type of an argument inside the graph that gets it, where its symbols are others: `bind` has
- * them in terms of the outer ones, `back` the outer ones in terms of them. */
-const Type *read_type_inside(Graph *g, const Type *t, BindingList *bind, BindingList *back);
-
 /* After the word: a match, if, loop, join or call of a function. */
 bool read_control(GraphParser *r, Loc loc, CalleeKind callee, Definitions *result);
 bool read_bind(GraphParser *r, Region *region);
 /* `word` [a = e, …], optional. */
-bool read_bindings(GraphParser *r, const char *word, BindingList *list);
+bool read_bindings(GraphParser *r, const char *word, BoundSizes *list);
 bool read_fresh(GraphParser *r, Node *n);
 /* Enters a nested graph; checks the depth. */
 bool read_deeper(GraphParser *r);

@@ -197,25 +197,12 @@ check_match(const Verify *by, const Node *n)
     return true;
 }
 
-/* A symbol of e that the region does not bind; NULL: none. */
-static Sym
-unbound(const Region *r, const Expr *e)
-{
-    FOR_EACH_VARIABLE (v, e) {
-        bool bound = v.kind != VAR_SYMBOL;
-        for (uint32_t i = 0; i < r->nbind; i++)
-            bound |= r->bind[i].var.id == v.id;
-        if (!bound)
-            return var_symbol(v);
-    }
-    return NULL;
-}
-
 /* Arguments for a region's inputs `first`, first + 1, … */
 static bool
 check_arguments(const Verify *by, const Node *n, const Region *r, uint32_t first, uint32_t from)
 {
     const Graph *g = by->g;
+    const BoundSizes bound = { r->bind, r->nbind };
     REQUIRE(by, n->loc, 10, n->in.count >= from && n->in.count - from == r->graph->input.n - first,
             "graph %s takes %u values, %u are given", r->graph->name, r->graph->input.n - first,
             n->in.count - from);
@@ -225,7 +212,7 @@ check_arguments(const Verify *by, const Node *n, const Region *r, uint32_t first
         Sym stray = NULL;
         REQUIRE(by, n->loc, 10, v, "input %%%s of graph %s is absent", param->name, r->graph->name);
         for (uint32_t d = 0; d < param->type->rank && !stray; d++)
-            stray = unbound(r, param->type->dim[d]);
+            stray = unbound_symbol(&bound, param->type->dim[d]);
         REQUIRE(by, n->loc, 10, !stray, "symbol %s of graph %s is bound to nothing", stray,
                 r->graph->name);
         const Type *t = type_subst(g->ctx, param->type, r->bind, r->nbind);
@@ -259,23 +246,28 @@ check_given(const Verify *by, const Node *n, const Region *r, uint32_t out, uint
     return true;
 }
 
+/* A region whose inputs are the node's from number `from` on, and whose outputs are its results. */
+static bool
+check_region(const Verify *by, const Node *n, const Region *r, uint32_t from)
+{
+    REQUIRE(by, n->loc, 10, r->graph->output.n == n->out.count,
+            "graph %s has %u results, the node that runs it has %u", r->graph->name,
+            r->graph->output.n, n->out.count);
+    if (!check_arguments(by, n, r, 0, from))
+        return false;
+    for (uint32_t i = 0; i < n->out.count; i++)
+        if (!check_given(by, n, r, i, i, false))
+            return false;
+    return true;
+}
+
 static bool
 check_if(const Verify *by, const Node *n)
 {
     REQUIRE(by, n->loc, 11, n->in.count && is_one(by->g, node_in(by->g, n, 0), DT_BOOL),
             "the condition of an if is one bool");
     REQUIRE(by, n->loc, 10, n->nregion == 2, "an if has two branches, here are %u", n->nregion);
-    for (uint32_t r = 0; r < 2; r++) {
-        if (!check_arguments(by, n, &n->region[r], 0, 1))
-            return false;
-        REQUIRE(by, n->loc, 10, n->region[r].graph->output.n == n->out.count,
-                "graph %s has %u results, the if has %u", n->region[r].graph->name,
-                n->region[r].graph->output.n, n->out.count);
-        for (uint32_t i = 0; i < n->out.count; i++)
-            if (!check_given(by, n, &n->region[r], i, i, false))
-                return false;
-    }
-    return true;
+    return check_region(by, n, &n->region[0], 1) && check_region(by, n, &n->region[1], 1);
 }
 
 static bool
@@ -301,19 +293,6 @@ check_loop(const Verify *by, const Node *n)
         return false;
     for (uint32_t i = 0; i < n->out.count; i++)
         if (!check_given(by, n, r, i, 1 + i, i >= n->ncarried))
-            return false;
-    return true;
-}
-
-static bool
-check_call(const Verify *by, const Node *n)
-{
-    REQUIRE(by, n->loc, 10, n->nregion == 1 && n->region[0].graph->output.n == n->out.count,
-            "a call of a function that gives other results");
-    if (!check_arguments(by, n, &n->region[0], 0, 0))
-        return false;
-    for (uint32_t i = 0; i < n->out.count; i++)
-        if (!check_given(by, n, &n->region[0], i, i, false))
             return false;
     return true;
 }
@@ -510,7 +489,9 @@ check_node(const Verify *by, NodeId id, uint8_t *state)
     case CALL_MATCH: return check_match(by, n);
     case CALL_IF: return check_if(by, n);
     case CALL_LOOP: return check_loop(by, n);
-    case CALL_GRAPH: return check_call(by, n);
+    case CALL_GRAPH:
+        REQUIRE(by, n->loc, 10, n->nregion == 1, "a call runs %u graphs", n->nregion);
+        return check_region(by, n, &n->region[0], 0);
     case CALL_JOIN: return check_join(by, n);
     case CALL_BLOCKS: {
         const char *wrong = batch_wrong(g, n);

@@ -27,9 +27,9 @@ set_input(Call *k, uint32_t i, ValueId v)
 }
 
 const char *
-output_name(Call *k)
+output_name(const Call *k, const char *otherwise)
 {
-    return k->proto->n_output ? k->proto->output[0] : NULL;
+    return k->proto->n_output && *k->proto->output[0] ? k->proto->output[0] : otherwise;
 }
 
 const Type *
@@ -175,7 +175,5 @@ call_int_list(Call *k, ValueId v)
 ValueId
 call_match(Call *k, ValueId v, const Expr *const *most)
 {
-    const char *name = k->proto->n_output ? k->proto->output[0] : "";
-
-    return v ? graph_match(k->m->g, v, *name ? name : "size", most, k->loc, k->origin) : 0;
+    return v ? graph_match(k->m->g, v, output_name(k, "size"), most, k->loc, k->origin) : 0;
 }

@@ -24,8 +24,9 @@ typedef struct {
     captured_mark;
     uint32_t nout;
     bool done; /* the converter has set the outputs itself */
-    /* for texts (compose.h): values by name; names of results in the graph; sizes; facts */
-    Map name, shown, size, fact;
+    /* for texts (compose.h): values by name; names of results in the graph; facts; sizes */
+    Map name, shown, fact;
+    OpSizes size;
     const char *results, *inputs; /* names of outputs, in order; of inputs that a text changes */
     bool failed;                  /* a text did: reported */
 } Call;
@@ -63,8 +64,8 @@ ValueId call_list(Call *k, const char *name, DType t, uint32_t n, const void *da
 ValueId call_ints(Call *k, const char *name, uint32_t n, const int64_t *v);
 ValueId call_floats(Call *k, const char *name, uint32_t n, const double *v); /* f32[n] */
 void set_input(Call *k, uint32_t i, ValueId v);
-const char *output_name(Call *k);
-const Type *input_type(Call *k, uint32_t i); /* NULL if it is absent */
+const char *output_name(const Call *k, const char *otherwise); /* of output 0 */
+const Type *input_type(Call *k, uint32_t i);                   /* NULL if it is absent */
 bool need_input(Call *k, uint32_t i);
 /* sets output 0 to v; false if v is 0 */
 bool finish(Call *k, ValueId v);

@@ -33,7 +33,7 @@ next_word(Ctx *c, const char **s, const char **dims)
 void
 call_size(Call *k, const char *name, const Expr *size)
 {
-    map_put(&k->size, MAP_PTR(sym(k->c, name)), MAP_PTR(size));
+    op_size(k->c, &k->size, name, size);
 }
 
 int64_t
@@ -42,97 +42,27 @@ call_known(const Call *k, const char *name)
     uint64_t size = 0;
     int64_t n = -1;
 
-    map_get(&k->size, MAP_PTR(sym(k->c, name)), &size);
+    map_get(&k->size.of, MAP_PTR(sym(k->c, name)), &size);
     return size && expr_const((const Expr *)(uintptr_t)size, &n) ? n : -1;
-}
-
-/* A number, or a size by its name; NULL: it has none yet, and *open is the name. */
-static const Expr *
-read_factor(Call *k, Parse *p, Sym *open)
-{
-    uint64_t size = 0;
-    int64_t n;
-
-    if (isdigit((unsigned char)*p->s))
-        return parse_int(p, &n) ? expr_int(p->ctx, n) : NULL;
-    Sym name = parse_name(p);
-    if (name && !map_get(&k->size, MAP_PTR(name), &size))
-        *open = name;
-    return (const Expr *)(uintptr_t)size;
-}
-
-/* A sum of products of these. */
-static const Expr *
-read_size(Call *k, Parse *p, Sym *open)
-{
-    const Expr *sum = NULL, *product, *factor;
-
-    do {
-        product = read_factor(k, p, open);
-        while (parse_accept(p, "*"))
-            if ((factor = read_factor(k, p, open)) && product)
-                product = expr_mul(p->ctx, product, factor);
-        sum = sum && product ? expr_add(p->ctx, sum, product) : product;
-    } while (parse_accept(p, "+"));
-    return *open ? NULL : sum;
-}
-
-/* Dimension d of input i at the cursor: its size, which gets a name if it has none. */
-static bool
-has_size(Call *k, uint32_t i, const char *name, uint32_t d, Parse *p)
-{
-    const char *why = arena_printf(k->c->arena, "%s: dimension %u of %s", k->origin, d, name);
-    const Type *t = input_type(k, i);
-    const bool known = parse_accept(p, "#");
-    Sym open = NULL;
-    const Expr *is = t->dim[d], *size = read_size(k, p, &open);
-
-    if (open)
-        call_size(k, open, is);
-    if (known && !expr_const(is, NULL))
-        return call_refuse(k,
-                           "dimension %u of input %u (%s), %s, has to be known when it is compiled",
-                           d, i, name, type_str(k->c, t));
-    return !size || model_require(k->m, is, size, why) ||
-           call_wrong(k, "dimension %u of input %u (%s) is %s, not %s", d, i, name,
-                      expr_str(k->c, is), expr_str(k->c, size));
 }
 
 /* Has input i these dimensions? Runs check what is not known. */
 static bool
 has_dims(Call *k, uint32_t i, const char *name, const char *dims)
 {
-    const Type *t = input_type(k, i);
-    Parse p = parse_begin(k->c, name, (Bytes){ (const uint8_t *)dims, strcspn(dims, "]") });
-    Text said = { .arena = k->arena };
-    uint32_t d = 0;
+    const Type **in = NEW_ARRAY(k->arena, const Type *, i + 1);
+    const OpCall call = {
+        .loc = k->loc, .nin = i + 1, .in = in, .constraints = &k->m->g->constraints
+    };
 
-    for (; !parse_end(&p) && d < t->rank; d++) {
-        if (d)
-            parse_expect(&p, ",");
-        if (parse_accept(&p, "..."))
-            return true;
-        if (!parse_accept(&p, "_") && !has_size(k, i, name, d, &p))
-            return false;
-    }
-    if (d == t->rank && (parse_end(&p) || (parse_accept(&p, ","), parse_accept(&p, "..."))))
-        return true;
-    for (; *dims != ']'; dims++)
-        if (*dims != '#')
-            text_bytes(&said, dims, 1);
-    return call_wrong(k, "input %u (%s) is %s; [%s] is needed", i, name, type_str(k->c, t),
-                      text_str(&said));
+    in[i] = input_type(k, i);
+    return op_has_dims(k->c, &call, i, name, dims, &k->size);
 }
 
 void
 call_name_list(Call *k, const char *name, AttrList l)
 {
-    const Expr *n = expr_int(k->c, l.n);
-
-    call_name(k, name,
-              l.n ? graph_const(k->m->g, name, type_new(k->c, l.t, 1, &n),
-                                arena_copy(k->arena, l.data, (size_t)l.n * dtype_info[l.t].bytes))
-                  : 0);
+    call_name(k, name, l.n ? call_list(k, name, l.t, (uint32_t)l.n, l.data) : 0);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -178,9 +108,7 @@ call_names(Call *k, const char *names)
 void
 call_number(Call *k, const char *name, int64_t v)
 {
-    static const char digit[][2] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
-
-    call_fact(k, name, v >= 0 && v < 10 ? digit[v] : arena_printf(k->arena, "%" PRId64, v));
+    call_fact(k, name, arena_printf(k->arena, "%" PRId64, v));
 }
 
 void
@@ -292,8 +220,6 @@ with_facts(Call *k, const char *text)
 static bool
 run(Call *k, Map *name, const Map *shown, ValueId *last, const char *text)
 {
-    const char *like = k->proto->n_output ? k->proto->output[0] : "";
-
     *last = 0;
     if (strchr(text, '$') && !(text = with_facts(k, text)))
         return false;
@@ -302,7 +228,7 @@ run(Call *k, Map *name, const Map *shown, ValueId *last, const char *text)
     Statements s = { .g = k->m->g,
                      .loc = k->loc,
                      .origin = k->origin,
-                     .like = *like ? like : "size",
+                     .like = output_name(k, "size"),
                      .self = k->op,
                      .attrs = { k->attr.at, k->attr.n },
                      .name = *name,
@@ -346,6 +272,12 @@ call_value(const Call *k, const char *name)
 
     map_get(&k->name, MAP_PTR(sym(k->c, name)), &v);
     return (ValueId)v;
+}
+
+const Type *
+call_type(const Call *k, const char *name)
+{
+    return value_type(k, call_value(k, name));
 }
 
 void

@@ -30,6 +30,7 @@ bool call_names(Call *k, const char *names);
 bool call_text(Call *k, const char *text, ...) __attribute__((format(printf, 2, 3)));
 bool call_run(Call *k, const char *text);            /* the same without formatting */
 ValueId call_value(const Call *k, const char *name); /* 0: none, or absent */
+const Type *call_type(const Call *k, const char *name);
 void call_name(Call *k, const char *name, ValueId v);
 void call_name_list(Call *k, const char *name, AttrList l); /* a constant; absent if it is empty */
 void call_size(Call *k, const char *name, const Expr *size);

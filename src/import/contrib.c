@@ -220,6 +220,7 @@ const OpRow composed_rows[] = {
     { "com.microsoft.EmbedLayerNormalization", OP_layer_norm, convert_embed_norm, "i0178" },
     { "com.microsoft.GroupQueryAttention", OP_attention, convert_group_query, "i569",
       "+num_heads +kv_num_heads -kv_cache_bit_width=0 -qk_output=0" },
-    { "com.microsoft.MatMulNBits", OP_matmul_nbits, 0, "i4 x4", "-accuracy_level" },
+    { "com.microsoft.MatMulNBits", OP_matmul_nbits, 0, "i4", "-accuracy_level",
+      "x w scales ? zeros !g_idx bias", "" },
     { 0 },
 };

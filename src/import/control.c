@@ -147,49 +147,6 @@ symbol_name(const Expr *e)
     return (Sym)(uintptr_t)v.id;
 }
 
-const Expr *
-inside_bind(InnerGraph *in, const char *like, const Expr *e)
-{
-    Ctx *c = in->k->c;
-    const Expr *fresh = expr_fresh_symbol(c, like);
-    Binding b = { .to = e }, back = { .to = fresh };
-
-    expr_is_var(fresh, &b.var);
-    VEC_PUSH(in->k->arena, &in->bind, b);
-    if (expr_is_var(e, &back.var)) {
-        VEC_PUSH(in->k->arena, &in->back, back);
-        expr_symbol_range(c, b.var, expr_symbol_get(c, back.var));
-    }
-    return fresh;
-}
-
-static void
-rename_symbols(InnerGraph *in, const Expr *e)
-{
-    FOR_EACH_VARIABLE (v, e) {
-        bool renamed = v.kind != VAR_SYMBOL;
-        for (uint32_t i = 0; i < in->back.n && !renamed; i++)
-            renamed = in->back.at[i].var.id == v.id;
-        if (!renamed)
-            inside_bind(in, var_symbol(v), expr_var(in->k->c, v));
-    }
-}
-
-const Expr *
-inside_expr(InnerGraph *in, const Expr *e)
-{
-    rename_symbols(in, e);
-    return expr_subst(in->k->c, e, in->back.at, in->back.n);
-}
-
-static const Type *
-inside_type(InnerGraph *in, const Type *t)
-{
-    for (uint32_t d = 0; d < t->rank; d++)
-        rename_symbols(in, t->dim[d]);
-    return type_subst(in->k->c, t, in->back.at, in->back.n);
-}
-
 bool
 inside_hand_in(InnerGraph *in, const char *name, ValueId v, ValueList *args)
 {
@@ -200,10 +157,11 @@ inside_hand_in(InnerGraph *in, const char *name, ValueId v, ValueList *args)
     if (value.data) {
         inner = graph_const(in->g, *name ? name : value.name, value.type, value.data);
     } else {
-        inner = graph_input(in->g, *name ? name : value.name, inside_type(in, value.type));
+        inner =
+            graph_input(in->g, *name ? name : value.name, inner_type(in->g, &in->size, value.type));
         for (uint32_t i = 0; value.known.at && i < value.known.n; i++)
-            rename_symbols(in, value.known.at[i]);
-        Region r = { .nbind = in->bind.n, .bind = in->bind.at };
+            inner_size(in->g, &in->size, value.known.at[i]);
+        Region r = { .nbind = in->size.bind.n, .bind = in->size.bind.at };
         in->g->value.at[inner].known = graph_known_inside(m->c, m->arena, value.known, &r);
         VEC_PUSH(m->arena, args, v);
     }
@@ -224,6 +182,27 @@ inside_captured(InnerGraph *in, ValueList *args)
         map_put(&in->k->m->value, MAP_PTR(in->k->captured_mark.at[i].name),
                 in->k->captured_mark.at[i].mark);
     return true;
+}
+
+bool
+inside_place(Call *k, const OnnxGraph *from, Map inner, bool in_place, ValueList *output,
+             uint64_t *mark)
+{
+    Model *m = k->m;
+    Around around = { m->from, m->g, m->value, m->in_place };
+
+    for (uint32_t i = 0; i < k->captured.n; i++)
+        map_put(&inner, MAP_PTR(k->captured.at[i]), inside_outer(k, k->captured.at[i]));
+    for (uint32_t i = 0; i < k->captured_mark.n; i++)
+        map_put(&inner, MAP_PTR(k->captured_mark.at[i].name), k->captured_mark.at[i].mark);
+    m->from = from;
+    m->value = inner;
+    m->in_place = in_place;
+    bool ok = model_body(m, output, mark);
+    m->in_place = around.in_place;
+    m->from = around.from;
+    m->value = around.value;
+    return ok;
 }
 
 bool
@@ -269,7 +248,7 @@ inside_take_back(Model *m, uint32_t first, uint32_t end)
 Region
 inside_region(const InnerGraph *in)
 {
-    return (Region){ in->g, in->bind.n, in->bind.at };
+    return (Region){ in->g, in->size.bind.n, in->size.bind.at };
 }
 
 const Expr *
@@ -277,12 +256,12 @@ inside_out(const InnerGraph *in, const bool *changes, const Expr *dim)
 {
     FOR_EACH_VARIABLE (v, dim) {
         uint32_t i = 0;
-        while (i < in->bind.n && in->bind.at[i].var.id != v.id)
+        while (i < in->size.bind.n && in->size.bind.at[i].var.id != v.id)
             i++;
-        if (i == in->bind.n || (changes && changes[i]))
+        if (i == in->size.bind.n || (changes && changes[i]))
             return NULL;
     }
-    return expr_subst(in->k->c, dim, in->bind.at, in->bind.n);
+    return expr_subst(in->k->c, dim, in->size.bind.at, in->size.bind.n);
 }
 
 const Expr *
@@ -345,35 +324,13 @@ inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *type, Re
 
 /* ---- If -------------------------------------------------------------------------------------- */
 
-/* Reads the graph in place, with the names in `inner` besides those that the node captures. */
-static bool
-read_body(Call *k, const OnnxGraph *from, Map inner, bool in_place, ValueList *output,
-          uint64_t *mark)
-{
-    Model *m = k->m;
-    Around around = { m->from, m->g, m->value, m->in_place };
-
-    for (uint32_t i = 0; i < k->captured.n; i++)
-        map_put(&inner, MAP_PTR(k->captured.at[i]), inside_outer(k, k->captured.at[i]));
-    for (uint32_t i = 0; i < k->captured_mark.n; i++)
-        map_put(&inner, MAP_PTR(k->captured_mark.at[i].name), k->captured_mark.at[i].mark);
-    m->from = from;
-    m->value = inner;
-    m->in_place = in_place;
-    bool ok = model_body(m, output, mark);
-    m->in_place = around.in_place;
-    m->from = around.from;
-    m->value = around.value;
-    return ok;
-}
-
 static bool
 read_in_place(Call *k, const OnnxGraph *from)
 {
     ValueList output = { 0 };
     uint64_t *mark = NEW_ARRAY(k->arena, uint64_t, from->n_output + 1);
 
-    if (!read_body(k, from, (Map){ .arena = k->arena }, true, &output, mark))
+    if (!inside_place(k, from, (Map){ .arena = k->arena }, true, &output, mark))
         return false;
     ResultNames names = inside_results(k, mark);
     for (uint32_t i = 0; i < names.n; i++)
@@ -394,7 +351,8 @@ inside_apply(Call *k, const OnnxGraph *from, ValueId x)
             k, "a graph of %s takes %zu values and gives %zu; it has to take one and give one",
             k->proto->op_type, from->n_input, from->n_output);
     map_put(&inner, MAP_PTR(sym(k->c, from->input[0]->name)), x);
-    return read_body(k, from, inner, k->m->in_place, &output, mark) && !mark[0] ? output.at[0] : 0;
+    return inside_place(k, from, inner, k->m->in_place, &output, mark) && !mark[0] ? output.at[0]
+                                                                                   : 0;
 }
 
 /* The dimension if both branches agree, otherwise a new symbol with the larger of both as its

@@ -16,8 +16,7 @@ typedef struct {
     Call *k;
     Around around;
     Graph *g;
-    VEC(Binding) bind; /* inner symbols in terms of outer ones */
-    VEC(Binding) back; /* outer symbols that are exactly one inner symbol */
+    InnerSizes size;
     ValueList output;  /* a sequence is two of them … */
     bool may_be_empty; /* some sequence may have no rank yet */
     uint64_t *mark;    /* … and its mark is here, by output of the ONNX graph */
@@ -35,10 +34,6 @@ bool inside_graph(Call *k, const char *name, const OnnxGraph **out);
 void inside_enter(InnerGraph *in, Call *k, const OnnxGraph *from, const char *name);
 /* … and returns to the outer one. */
 void inside_leave(InnerGraph *in);
-/* A fresh symbol of the inner graph for the outer expression e. */
-const Expr *inside_bind(InnerGraph *in, const char *like, const Expr *e);
-/* An outer expression in inner symbols. */
-const Expr *inside_expr(InnerGraph *in, const Expr *e);
 /* Passes the outer value v in under a name: a constant, or an input, which becomes an argument. */
 bool inside_hand_in(InnerGraph *in, const char *name, ValueId v, ValueList *args);
 /* Passes in all values that the node captures. */
@@ -64,6 +59,10 @@ ResultNames inside_results(Call *k, const uint64_t *mark);
 bool inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *type,
                    ResultNames names);
 
+/* Reads a graph in place of the node, with the names in `inner` and those that the node captures.
+ * in_place: the nodes after an If belong to its branches. */
+bool inside_place(Call *k, const OnnxGraph *from, Map inner, bool in_place, ValueList *output,
+                  uint64_t *mark);
 /* The only result of a graph with one input, read in place of the node; 0, reported. */
 ValueId inside_apply(Call *k, const OnnxGraph *from, ValueId x);
 

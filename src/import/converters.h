@@ -26,7 +26,8 @@ typedef struct {
     /* What its inputs are, "i12 n2" (NULL: nothing to know), by their numbers:
      *   i   integers of any width, by the schema: shapes, axes, lengths, indices, masks
      *   n   one number
-     *   s   sizes, which become symbols where they come from data;  p: of at least 1 */
+     *   s   sizes, which become symbols where they come from data;  p: of at least 1;
+     *       m: of at most the largest dimension of input 0 */
     const char *inputs;
     /* What becomes of attributes, "axes>1 -stash_type=1 =dtype":
      *   axes>1     input 1, since older opsets have it as an attribute

@@ -7,7 +7,7 @@
  * A node of the body may refer to an attribute of the call. Such nodes are copied with the
  * attribute substituted.
  */
-#include "import/converters.h"
+#include "import/control.h"
 
 #include <string.h>
 
@@ -122,11 +122,13 @@ function_call(Call *k)
     Model *m = k->m;
     Resolve r = { m, k->proto, function_named(m, k->proto) };
     const OnnxFunction *f = r.function;
-    const OnnxGraph *from = m->from;
-    Map value = m->value, inner = { .arena = m->arena };
-    int64_t opset = m->opset;
+    const OnnxFunction *around = m->function;
+    const int64_t opset = m->opset;
+    Map inner = { .arena = m->arena };
     ValueList output = { 0 };
+    Call bare = *k; /* names that graphs of the call capture are not those of the function */
 
+    bare.captured.n = bare.captured_mark.n = 0;
     if (k->in.n > f->n_input || k->proto->n_output > f->n_output)
         return call_wrong(
             k, "function %s has %zu inputs and %zu outputs, the node gives %u and takes %zu",
@@ -134,18 +136,10 @@ function_call(Call *k)
     for (uint32_t i = 0; i < k->in.n; i++)
         if (k->in.at[i])
             map_put(&inner, MAP_PTR(sym(m->c, f->input[i])), k->in.at[i]);
-    const OnnxFunction *around = m->function;
-    const bool in_place = m->in_place;
-    m->in_place = false;
     m->function = f;
-    m->from = graph_of(&r);
-    m->value = inner;
     m->opset = opset_of(m, f);
-    bool ok = model_body(m, &output, NULL);
-    m->in_place = in_place;
+    bool ok = inside_place(&bare, graph_of(&r), inner, false, &output, NULL);
     m->opset = opset;
-    m->value = value;
-    m->from = from;
     m->function = around;
     for (uint32_t i = 0; ok && i < k->proto->n_output; i++)
         call_bind(k, i, output.at[i]);

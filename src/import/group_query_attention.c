@@ -79,10 +79,10 @@ see_by_layout(Call *k)
 static bool
 see(Call *k)
 {
-    const Type *bias = value_type(k, call_value(k, "bias"));
+    const Type *bias = call_type(k, "bias");
 
     call_number(k, "windowed", get_int(k, "local_window_size", -1) > 0);
-    if (bias && bias->dtype != value_type(k, call_value(k, "q"))->dtype)
+    if (bias && bias->dtype != call_type(k, "q")->dtype)
         return call_refuse(k, "a bias of scores of another type than the query");
     return call_text(k, "j = iota(length)\n"
                         "i = unsqueeze(unsqueeze(places, [1]), [-1])\n"
@@ -127,8 +127,7 @@ static bool
 come_behind(Cached *a)
 {
     Call *k = a->k;
-    const Expr *all = expr_add(k->c, value_type(k, call_value(k, "past_key"))->dim[2],
-                               value_type(k, call_value(k, "k"))->dim[1]);
+    const Expr *all = expr_add(k->c, call_type(k, "past_key")->dim[2], call_type(k, "k")->dim[1]);
 
     return call_text(k, "begin = shape(past_key)[2]\n"
                         "length = begin + tokens\n"
@@ -190,7 +189,7 @@ static bool
 read_rotary(Cached *a)
 {
     Call *k = a->k;
-    const Type *cosine = value_type(k, call_value(k, "cosine"));
+    const Type *cosine = call_type(k, "cosine");
     int64_t half = 0;
 
     if (get_int(k, "do_rotary", 0) && (!cosine || !call_value(k, "sine") || cosine->rank != 2 ||
@@ -209,7 +208,7 @@ cached_attend(Cached *a)
     const ValueId past_key = call_value(k, "past_key"), past_value = call_value(k, "past_value");
 
     a->kept = past_key && is_state(k, past_key) && is_state(k, past_value);
-    call_number(k, "listed", value_type(k, call_value(k, "lengths"))->rank == 1);
+    call_number(k, "listed", call_type(k, "lengths")->rank == 1);
     call_number(k, "kept", a->kept);
     call_fact(k, "attrs",
               scale != 0 && cap != 0 ? "scale = $scale, softcap = $softcap"

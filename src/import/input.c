@@ -336,8 +336,6 @@ input_read(Model *m, const ImportOptions *o)
         const OnnxValueInfo *v = g->input[i];
         if (is_initializer(v->name, constants, m->c) && !is_given(m, v->name))
             continue;
-        if (!*v->name)
-            return model_report(m, DIAG_MODEL, "input %zu of the graph has no name", i);
         bool list = false;
         if (!tensor_type(v->type) &&
             (!map_input(m, v, &list) || (!list && !list_input(m, v, &list)) || !list))

@@ -37,7 +37,7 @@ typedef struct {
     const ScanSide *side;
     bool *free; /* [ncarried * TN_MAX_RANK]: dimensions that change */
     InnerGraph in;
-    VEC(bool) changes; /* of in.bind: symbols of dimensions that change */
+    VEC(bool) changes; /* of in.size.bind: symbols of dimensions that change */
     ValueList args;
 } LoopRead;
 
@@ -72,15 +72,16 @@ carried_inputs(LoopRead *l)
         const Type *t = l->in.around.g->value.at[l->carried[i]].type;
         for (uint32_t d = 0; d < t->rank; d++)
             if (!l->free[i * TN_MAX_RANK + d])
-                dim[d] = inside_expr(&l->in, t->dim[d]);
-        while (l->changes.n < l->in.bind.n)
+                dim[d] = inner_size(l->in.g, &l->in.size, t->dim[d]);
+        while (l->changes.n < l->in.size.bind.n)
             VEC_PUSH(m->arena, &l->changes, false);
         for (uint32_t d = 0; d < t->rank; d++)
             if (l->free[i * TN_MAX_RANK + d]) {
-                uint32_t nback = l->in.back.n;
-                dim[d] = inside_bind(&l->in, arena_printf(m->arena, "%s_%u", name, d), t->dim[d]);
+                uint32_t nback = l->in.size.back.n;
+                dim[d] = inner_symbol(l->in.g, &l->in.size,
+                                      arena_printf(m->arena, "%s_%u", name, d), t->dim[d]);
                 /* it equals the outer size only in the first iteration */
-                l->in.back.n = nback;
+                l->in.size.back.n = nback;
                 VEC_PUSH(m->arena, &l->changes, true);
             }
         ValueId v = graph_input(l->in.g, name, type_new(m->c, t->dtype, t->rank, dim));
@@ -155,7 +156,7 @@ read_loop_body(LoopRead *l)
     ok = ok && inside_captured(&l->in, &l->args) && inside_read(&l->in);
     inside_leave(&l->in);
     ok = ok && body_goes_on(l);
-    while (l->changes.n < l->in.bind.n)
+    while (l->changes.n < l->in.size.bind.n)
         VEC_PUSH(m->arena, &l->changes, false);
     return ok;
 }

@@ -77,7 +77,7 @@ read_keys(Call *k)
 static bool
 place_values(Call *k, int64_t count)
 {
-    const DType t = value_type(k, call_value(k, "values"))->dtype;
+    const DType t = call_type(k, "values")->dtype;
     char *data = arena_alloc(k->arena, (size_t)count * dtype_info[t].bytes + 1);
     Sym empty = sym(k->c, "");
 
@@ -156,7 +156,7 @@ static bool
 convert_zip_map(Call *k)
 {
     AttrList labels = ml_list(k, "classlabels");
-    Sym name = keys_of(k->c, output_name(k));
+    Sym name = keys_of(k->c, output_name(k, ""));
     bool sorted = true;
 
     call_size(k, "labels", expr_int(k->c, labels.n));

@@ -338,7 +338,7 @@ convert_linear_classifier(Call *k)
 
     if (!ml_rows(k, "x @coefficients @intercepts -> label scores"))
         return false;
-    if (!rows && expr_const(value_type(k, call_value(k, "x"))->dim[1], &columns) && columns)
+    if (!rows && expr_const(call_type(k, "x")->dim[1], &columns) && columns)
         rows = w.n / columns;
     rows = rows ? rows : labels.n;
     if (rows < 1 || (rows == 1 && labels.n < 2))

@@ -13,17 +13,11 @@
 
 #include <inttypes.h>
 
-static const Type *
-type_named(Call *k, const char *name)
-{
-    return value_type(k, call_value(k, name));
-}
-
 /* The dimension of the keys' sequence. */
 static uint32_t
 key_axis(Call *k)
 {
-    return type_named(k, "k")->rank == 4 ? 2 : 1;
+    return call_type(k, "k")->rank == 4 ? 2 : 1;
 }
 
 /* The meaning of a mask of rank 1, by its length compared to the batch b; begin: where each
@@ -32,7 +26,7 @@ static const char *
 list_text(Call *k)
 {
     Ctx *c = k->c;
-    const Expr *n = type_named(k, "mask")->dim[0], *batch = type_named(k, "q")->dim[0];
+    const Expr *n = call_type(k, "mask")->dim[0], *batch = call_type(k, "q")->dim[0];
 
     if (expr_eq(c, NULL, n, batch) == YES) /* key j of a sequence is visible below its length */
         return "begin = absent";
@@ -55,7 +49,7 @@ list_text(Call *k)
 static bool
 read_mask(Call *k)
 {
-    const Type *t = type_named(k, "mask");
+    const Type *t = call_type(k, "mask");
 
     if (t->rank < 1 || t->rank > 4)
         return call_refuse(k, "%s with a mask of type %s", k->proto->op_type, type_str(k->c, t));
@@ -82,10 +76,10 @@ read_mask(Call *k)
 static bool
 hides_nothing(Call *k)
 {
-    const Type *t = type_named(k, "mask");
+    const Type *t = call_type(k, "mask");
 
     return t->rank == 2 && expr_is(t->dim[1], 1) &&
-           (call_value(k, "past_key") || !expr_is(type_named(k, "k")->dim[key_axis(k)], 1));
+           (call_value(k, "past_key") || !expr_is(call_type(k, "k")->dim[key_axis(k)], 1));
 }
 
 /* added: what is added to the scores. Query i attends to the new keys up to i and to the complete
@@ -123,8 +117,8 @@ static bool
 attend(Call *k)
 {
     bool apart = key_axis(k) == 2, causal = get_int(k, "unidirectional", 0) != 0;
-    bool square = expr_eq(k->c, NULL, type_named(k, "q")->dim[1],
-                          type_named(k, "k")->dim[key_axis(k)]) == YES;
+    bool square =
+        expr_eq(k->c, NULL, call_type(k, "q")->dim[1], call_type(k, "k")->dim[key_axis(k)]) == YES;
     const char *parts[] = { causal && square ? "is_causal = 1" : "is_causal = 0",
                             get_float(k, "scale", 0) != 0 ? ", scale = $scale" : "",
                             apart ? "" : ", q_num_heads = $num_heads, kv_num_heads = $num_heads",
@@ -149,11 +143,11 @@ part_rows(Call *k)
     bool of_query = !call_value(k, "k") && !call_value(k, "v"),
          of_key = call_value(k, "k") && !call_value(k, "v");
 
-    if (of_query && type_named(k, "q")->rank == 5)
+    if (of_query && call_type(k, "q")->rank == 5)
         return call_text(k, "k = reshape(gather(q, 1) {axis = 3}, [0, 0, -1])\n"
                             "v = reshape(gather(q, 2) {axis = 3}, [0, 0, -1])\n"
                             "q = reshape(gather(q, 0) {axis = 3}, [0, 0, -1])");
-    return !of_key || type_named(k, "k")->rank != 5 ||
+    return !of_key || call_type(k, "k")->rank != 5 ||
            call_text(k, "v = reshape(gather(k, 1) {axis = 3}, [0, 0, -1])\n"
                         "k = reshape(gather(k, 0) {axis = 3}, [0, 0, -1])");
 }
@@ -165,7 +159,7 @@ add_row_bias(Call *k, uint32_t n)
     int64_t at = 0, size;
 
     for (uint32_t i = 0; call_value(k, "row_bias") && i < n; i++, at += size) {
-        const Type *t = type_named(k, rows[i]);
+        const Type *t = call_type(k, rows[i]);
         if (!expr_const(t->dim[t->rank - 1], &size))
             return call_refuse(k, "%s with a bias for sizes that are not known", k->proto->op_type);
         call_text(k, "%s = %s + slice(row_bias, [%" PRId64 "], [%" PRId64 "], [-1])", rows[i],
@@ -181,7 +175,7 @@ convert_multi_head(Call *k)
                        "-> y present_key present_value scores") ||
         !part_rows(k))
         return false;
-    const Type *q = type_named(k, "q"), *keys = type_named(k, "k"), *v = type_named(k, "v");
+    const Type *q = call_type(k, "q"), *keys = call_type(k, "k"), *v = call_type(k, "v");
     if (!keys || !v || q->rank != 3 || keys->rank != v->rank ||
         (keys->rank != 3 && keys->rank != 4) ||
         !call_value(k, "past_key") != !call_value(k, "past_value"))
@@ -216,7 +210,7 @@ call_three_parts(Call *k, const Type *rows, const char *what, int64_t wide[3])
 static bool
 attend_packed(Call *k)
 {
-    const Type *rows = type_named(k, "rows");
+    const Type *rows = call_type(k, "rows");
     int64_t wide[3];
 
     if (rows->rank != 3 || !expr_const(rows->dim[2], NULL))

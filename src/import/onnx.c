@@ -196,18 +196,6 @@ read_operands(Call *k, bool lists, bool *skip)
     return true;
 }
 
-static const char *
-arity(Arena *a, const OpInfo *info)
-{
-    const char *many = info->max_in == 1 ? "" : "s";
-
-    if (info->max_in == 255)
-        return arena_printf(a, "%u inputs or more", info->min_in);
-    if (info->min_in == info->max_in)
-        return arena_printf(a, "%u input%s", info->min_in, many);
-    return arena_printf(a, "%u to %u input%s", info->min_in, info->max_in, many);
-}
-
 bool
 call_outputs(Call *k, OpKind op, uint32_t nattr, const Attr *attr)
 {
@@ -224,24 +212,6 @@ call_outputs(Call *k, OpKind op, uint32_t nattr, const Attr *attr)
     return true;
 }
 
-static bool
-add_call(Call *k)
-{
-    Model *m = k->m;
-    const OpInfo *info = &op_info[k->op];
-
-    if (k->in.n < info->min_in || (info->max_in != 255 && k->in.n > info->max_in))
-        return call_wrong(k, "%s takes %s, the node has %u", k->proto->op_type,
-                          arity(m->arena, info), k->in.n);
-    for (uint32_t i = 0; i < info->min_in; i++)
-        if (!k->in.at[i])
-            return call_wrong(k, "input %u of %s is required and absent", i, k->proto->op_type);
-    if (info->max_out != 255 && k->nout > info->max_out)
-        return call_refuse(k, "output %u (\"%s\") of %s is not computed by Tenon", info->max_out,
-                           k->proto->output[info->max_out], k->proto->op_type);
-    return k->nout == 0 || call_outputs(k, k->op, k->attr.n, k->attr.at);
-}
-
 bool
 model_node(Model *m, const OnnxNode *n, uint32_t index)
 {
@@ -252,7 +222,6 @@ model_node(Model *m, const OnnxNode *n, uint32_t index)
                .proto = n,
                .loc = node_loc(m->arena, m->path, n, index),
                .name = none,
-               .size = none,
                .fact = none };
     const char *name = n->name && *n->name ? n->name : n->n_output ? n->output[0] : "";
     bool skip;
@@ -290,7 +259,7 @@ model_node(Model *m, const OnnxNode *n, uint32_t index)
     if (!row->control && !k.done && (!call_lengths(&k) || !call_sizes(&k, row)))
         return false;
     call_finish(&k);
-    return row->control || k.done || add_call(&k);
+    return row->control || k.done || !k.nout || call_outputs(&k, k.op, k.attr.n, k.attr.at);
 }
 
 static bool

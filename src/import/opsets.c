@@ -91,7 +91,7 @@ convert_clip(Call *k)
 bool
 convert_constant(Call *k)
 {
-    const char *name = output_name(k) ? output_name(k) : "constant";
+    const char *name = output_name(k, "constant");
     const Attr *a = k->attr.n == 1 ? &k->attr.at[0] : NULL;
 
     if (!a || (strncmp(a->name, "value", 5) && strcmp(a->name, "sparse_value")))
@@ -121,7 +121,7 @@ cast_text(Call *k)
     if ((from != DT_STR) == (to != DT_STR) || from == DT_NONE)
         return from != DT_NONE;
     ValueId v = call_text_cast(k, k->in.at[0], to);
-    return finish(k, v ? call_op(k, OP_identity, 0, NULL, 1, &v, output_name(k)) : 0);
+    return finish(k, v ? call_op(k, OP_identity, 0, NULL, 1, &v, output_name(k, NULL)) : 0);
 }
 
 bool

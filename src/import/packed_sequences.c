@@ -20,7 +20,7 @@
 static bool
 attend_rows(Call *k)
 {
-    const Type *bias = value_type(k, call_value(k, "bias"));
+    const Type *bias = call_type(k, "bias");
 
     if (bias && bias->rank != 4)
         return call_refuse(k, "%s with a bias of type %s for its scores", k->proto->op_type,
@@ -58,7 +58,7 @@ convert_packed_rows(Call *k)
     if (!call_names(k, "x w[_, #columns] row_bias offsets sums ? bias -> y") ||
         !call_text(k, "rows = matmul(x, w) + row_bias"))
         return false;
-    const Type *rows = value_type(k, call_value(k, "rows"));
+    const Type *rows = call_type(k, "rows");
     if (rows->rank != 2)
         return call_refuse(k, "%s of %s, where rows of known width are needed", k->proto->op_type,
                            type_str(k->c, rows));
@@ -81,7 +81,7 @@ convert_packed_heads(Call *k)
                        "q = reshape(gather(q, 0) {axis = 2}, [n, -1])")))
         return false;
     for (uint32_t i = 0; i < 3; i++) {
-        const Type *t = value_type(k, call_value(k, names[i]));
+        const Type *t = call_type(k, names[i]);
         if (!t || t->rank != 2)
             return call_refuse(
                 k, "%s of queries, keys and values that are not three of rank 2, or one of rank 4",

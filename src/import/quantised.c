@@ -344,7 +344,7 @@ quantised_product(Call *k)
 static bool
 unpack(Call *k, const char *name, int64_t n)
 {
-    const Type *t = value_type(k, call_value(k, name));
+    const Type *t = call_type(k, name);
     int64_t to[TN_MAX_RANK] = { 0 }, bytes;
 
     if (!t->rank || t->rank >= TN_MAX_RANK || !expr_const(t->dim[t->rank - 1], &bytes) ||

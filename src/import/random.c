@@ -10,7 +10,7 @@
 static const char *
 random_text(Call *k, const char *like, bool normal)
 {
-    const char *name = k->proto->n_output ? k->proto->output[0] : "";
+    const char *name = output_name(k, "");
     const Attr *seed = call_attr(k, "seed");
     float given = seed ? (float)(seed->kind == ATTR_FLOAT ? seed->f : (double)seed->i) : 0;
     uint32_t bits;

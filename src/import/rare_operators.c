@@ -67,7 +67,7 @@ convert_crop(Call *k)
 static void
 one_number(Call *k, const char *name)
 {
-    const Type *t = value_type(k, call_value(k, name));
+    const Type *t = call_type(k, name);
 
     if (t && t->rank)
         call_text(k, "%s = reshape(%s, [])", name, name);

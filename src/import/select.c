@@ -4,6 +4,8 @@
 #include "import/compose.h"
 #include "import/converters.h"
 
+#include "routine/routine.h"
+
 /* ---- by conditions ------------------------------------------------------------------------- */
 
 /* The indices at which mask, bool[n], is set: i64[hits], in order. Each is written to the slot that
@@ -70,10 +72,7 @@ convert_compress(Call *k)
 static DType
 compared_as(DType t)
 {
-    if (dtype_info[t].bits == dtype_info[t].bytes * 8 &&
-        (!dtype_is_float(t) || dtype_info[t].bytes > 1))
-        return t;
-    return dtype_is_float(t) ? DT_F32 : DT_I32;
+    return routine_type(t) ? t : dtype_is_float(t) ? DT_F32 : DT_I32;
 }
 
 /* The number that v is known to be, or -1. */

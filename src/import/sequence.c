@@ -84,14 +84,6 @@ sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional,
 
 /* ---- reading and making ---------------------------------------------------------------------- */
 
-static ValueId
-value_of(Call *k, Sym name)
-{
-    uint64_t v = 0;
-    map_get(&k->m->value, MAP_PTR(name), &v);
-    return (ValueId)v;
-}
-
 uint64_t
 sequence_entry(const Call *k, uint32_t i)
 {
@@ -133,8 +125,8 @@ sequence_read(Call *k, uint32_t i, bool may_be_empty, Sequence *s)
             "a sequence whose items' rank the model does not say; declare the shape of its items");
     if (!sequence_is(mark))
         return call_wrong(k, "input %u of %s is no sequence", i, k->proto->op_type);
-    *s = (Sequence){ mark, value_of(k, sequence_part(k->c, name, 0)),
-                     value_of(k, sequence_part(k->c, name, 1)) };
+    *s = (Sequence){ mark, inside_outer(k, sequence_part(k->c, name, 0)),
+                     inside_outer(k, sequence_part(k->c, name, 1)) };
     if (!s->sizes && !may_be_empty)
         return call_wrong(k, "the sequence is empty");
     call_names(k, "-> y");
@@ -156,7 +148,7 @@ sequence_give(Call *k, uint64_t mark)
     if (sequence_has_rank(mark) && (!call_value(k, "items") || !call_value(k, "sizes")))
         return false;
     k->results = NULL;
-    put(k, sym(k->c, k->proto->n_output ? k->proto->output[0] : ""), mark);
+    put(k, sym(k->c, output_name(k, "")), mark);
     return true;
 }
 
@@ -280,7 +272,7 @@ may_be_empty(Call *k, const Sequence *s)
 static bool
 fix_rank(Call *k, uint32_t rank)
 {
-    const Type *t = value_type(k, call_value(k, "sizes"));
+    const Type *t = call_type(k, "sizes");
     Constraint filled = {
         type_count(k->c, t), expr_scale(k->c, t->dim[0], rank),
         arena_printf(k->c->arena, "%s: the items of the sequence have rank %u, or there are none",
@@ -423,8 +415,8 @@ read_identity(Call *k)
 bool
 sequence_settle(Call *k, Sym name, uint64_t mark)
 {
-    Sequence s = { 0, value_of(k, sequence_part(k->c, name, 0)),
-                   value_of(k, sequence_part(k->c, name, 1)) };
+    Sequence s = { 0, inside_outer(k, sequence_part(k->c, name, 0)),
+                   inside_outer(k, sequence_part(k->c, name, 1)) };
 
     map_get(&k->m->value, MAP_PTR(name), &s.mark);
     if (sequence_has_rank(s.mark) && !may_be_empty(k, &s))

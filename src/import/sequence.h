@@ -3,7 +3,7 @@
 #define TENON_IMPORT_SEQUENCE_H
 
 #include "import/compose.h"
-#include "import/converters.h"
+#include "import/control.h"
 
 typedef struct {
     uint64_t mark; /* element type and rank */

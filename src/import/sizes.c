@@ -12,12 +12,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const Type *
-type_named(const Call *k, const char *name)
-{
-    return value_type(k, call_value(k, name));
-}
-
 /* The number of elements of a list; -1, reported, if that is not fixed. */
 static int64_t
 length(Call *k, const char *name)
@@ -25,7 +19,7 @@ length(Call *k, const char *name)
     const ValueId v = call_value(k, name);
     int64_t n = list_length(k, v);
 
-    if (!v || (type_named(k, name)->rank <= 1 && n >= 0 && n <= 2 * TN_MAX_RANK))
+    if (!v || (call_type(k, name)->rank <= 1 && n >= 0 && n <= 2 * TN_MAX_RANK))
         return n;
     list_refuse(k, v, name);
     return -1;
@@ -43,8 +37,8 @@ length_is_open(const Call *k, const char *name)
 static bool
 as_long_as(Call *k, const char *name, const char *other, int64_t times)
 {
-    const Expr *n = type_named(k, name)->dim[0],
-               *wanted = expr_scale(k->c, type_named(k, other)->dim[0], times);
+    const Expr *n = call_type(k, name)->dim[0],
+               *wanted = expr_scale(k->c, call_type(k, other)->dim[0], times);
 
     return model_require(
                k->m, n, wanted,
@@ -57,7 +51,7 @@ as_long_as(Call *k, const char *name, const char *other, int64_t times)
 static int64_t
 axes_length(Call *k)
 {
-    const Type *t = type_named(k, "x");
+    const Type *t = call_type(k, "x");
     int64_t n = length(k, "axes");
 
     if (n <= t->rank)
@@ -166,7 +160,7 @@ size_expand(Call *k)
     const uint32_t r = input_type(k, 0)->rank;
     /* its last r elements, after ones: the result has no larger rank */
     if (length_is_open(k, "shape") && result_rank(k) == r) {
-        const Expr *is = type_named(k, "shape")->dim[0];
+        const Expr *is = call_type(k, "shape")->dim[0];
         const Constraint needed = {
             expr_min(c, is, expr_int(c, r)), is,
             arena_printf(c->arena, "%s: the length of the shape", k->origin),
@@ -174,7 +168,7 @@ size_expand(Call *k)
         };
         if (!model_require_said(k->m, needed))
             return call_wrong(k, "shape is of type %s, the result has rank %u",
-                              type_str(c, type_named(k, "shape")), r);
+                              type_str(c, call_type(k, "shape")), r);
         if (!call_text(k, "shape = gather([%sshape], shape(shape) + %s)", ones_text(k, r),
                        below_text(k, r)))
             return false;
@@ -500,25 +494,14 @@ match_positive_list(Call *k, ValueId v, uint32_t n)
 static bool
 match_input(Call *k, uint32_t i, const char *bound)
 {
-    call_name(k, "sizes", k->in.at[i]);
+    call_name(k, "sizes",
+              dtype_is_int(input_type(k, i)->dtype) ? k->in.at[i]
+                                                    : call_cast(k, k->in.at[i], DT_I64));
     call_name(k, "x", k->in.at[0]);
     if (length(k, "sizes") < 0 || !call_text(k, "sizes = match(sizes%s)", bound))
         return false;
     k->in.at[i] = call_value(k, "sizes");
     return k->in.at[i] != 0;
-}
-
-static bool
-size_split(Call *k)
-{
-    return match_input(k, 1, ", x");
-}
-
-static bool
-size_one_hot(Call *k)
-{
-    k->in.at[1] = call_cast(k, k->in.at[1], DT_I64);
-    return k->in.at[1] && match_input(k, 1, "");
 }
 
 /* Scales: as ratios, and the extents that they give. A ratio is at least one part. */
@@ -575,10 +558,10 @@ static bool
 size_input(Call *k, const OpRow *row, char what, uint32_t i)
 {
     (void)row;
-    if ((what != 's' && what != 'p') || !call_is_open(k, i))
+    if (!strchr("spm", what) || !call_is_open(k, i))
         return true;
-    if (what == 's')
-        return match_input(k, i, "");
+    if (what != 'p')
+        return match_input(k, i, what == 'm' ? ", x" : "");
     call_name(k, "sizes", k->in.at[i]);
     if (length(k, "sizes") < 0)
         return false;
@@ -603,9 +586,7 @@ static const struct {
     { OP_dft, OP_dft, "2", size_dft },
     { OP_cum_sum, OP_cum_prod, "1", size_cum_sum },
     { OP_gather_nd, OP_gather_nd, "01", size_gather_nd },
-    { OP_split, OP_split, "1", size_split },
     { OP_resize, OP_resize, "23", size_resize },
-    { OP_one_hot, OP_one_hot, "1", size_one_hot },
     { OP_range, OP_range, "012", size_range },
     { OP_reduce_sum, OP_reduce_log_sum_exp, "1", size_reduce },
 };

@@ -73,19 +73,6 @@ fits_nest(Call *k, const Nest *n)
     return fits(k, n->nin, in, n->nout);
 }
 
-/* The nest's types must hold for a dimension: proved, or checked in runs. */
-static bool
-require_size(Call *k, const Nest *n, uint32_t i, uint32_t d, const BoundSizes *bind)
-{
-    const Expr *said = expr_subst(k->c, n->param[i].type->dim[d], bind->at, bind->n),
-               *is = input_type(k, i)->dim[d];
-
-    return model_require(k->m, said, is,
-                         arena_printf(k->c->arena, "%s: axis %u of input %u", n->name, d, i)) ||
-           call_wrong(k, "axis %u of input %u is %s; the nest %s has %s there", d, i,
-                      expr_str(k->c, is), n->name, expr_str(k->c, said));
-}
-
 static bool
 call_nest(Call *k, const Nest *n)
 {
@@ -94,20 +81,17 @@ call_nest(Call *k, const Nest *n)
     ValueId *out = NEW_ARRAY(m->arena, ValueId, n->nout + 1);
     const Type **declared = NEW_ARRAY(m->arena, const Type *, n->nin + n->nout + 1),
                **given = NEW_ARRAY(m->arena, const Type *, n->nin + 1);
+    const OpCall call = {
+        .loc = k->loc, .nin = n->nin, .in = given, .constraints = &m->g->constraints
+    };
 
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
         declared[i] = n->param[i].type;
     for (uint32_t i = 0; i < n->nin; i++)
         given[i] = input_type(k, i);
-    if (!type_bind(m->c, declared, n->nin + n->nout, given, n->nin, &bind))
-        return call_wrong(k,
-                          "a size of the nest %s stands alone in no dimension of an input, so "
-                          "nothing tells what it is",
-                          n->name);
-    for (uint32_t i = 0; i < n->nin; i++)
-        for (uint32_t d = 0; d < n->param[i].type->rank; d++)
-            if (!require_size(k, n, i, d, &bind))
-                return false;
+    if (!op_bind_sizes(m->c, &call, arena_printf(m->c->arena, "the nest %s", n->name), declared,
+                       n->nin + n->nout, &bind))
+        return false;
     const Nest *bound = nest_bind(m->c, n, bind.at, bind.n);
     for (uint32_t i = 0; i < n->nout; i++) {
         const char *name = i < k->proto->n_output && *k->proto->output[i]

@@ -1,4 +1,4 @@
-/* code_size: the size of the code of a loop tree with its unrolled loops written out. */
+/* code_size: the longest code of a loop tree without a loop. */
 #include "kernel/kernel.h"
 
 /* Iterations of an unrolled loop: its bounds are numbers then. */
@@ -13,10 +13,9 @@ copies(const Tree *t)
     return end > begin ? (double)((end - begin + t->u.loop.step - 1) / t->u.loop.step) : 0;
 }
 
-/* The straight code of a block itself; that of loops inside goes to *longest, and all code to *all,
- * multiplied by `times`. */
+/* The straight code of a block itself; that of loops inside goes to *longest. */
 static double
-measure(Ctx *c, const Block *b, double times, CodeSize *size)
+measure(Ctx *c, const Block *b, double *longest)
 {
     double straight = 0;
 
@@ -24,41 +23,32 @@ measure(Ctx *c, const Block *b, double times, CodeSize *size)
         const Tree *t = b->list.at[i];
         double n = 1;
         switch (t->kind) {
-        case TREE_STORE:
-            n = scalar_size(c, t->u.store.value);
-            size->all += n * times;
-            break;
-        case TREE_LET:
-        case TREE_AHEAD: size->all += times; break;
-        case TREE_LIST: size->all += times * scalar_size(c, t->u.list.cond); break;
+        case TREE_STORE: n = scalar_size(c, t->u.store.value); break;
         case TREE_IF:
-            n = scalar_size(c, t->u.test.cond);
-            size->all += n * times;
-            n += measure(c, &t->body, times, size) + measure(c, &t->other, times, size);
+            n = scalar_size(c, t->u.test.cond) + measure(c, &t->body, longest) +
+                measure(c, &t->other, longest);
             break;
-        case TREE_LOOP: {
-            double trips = copies(t);
-            n = measure(c, &t->body, times * trips, size) * trips;
+        case TREE_LOOP:
+            n = measure(c, &t->body, longest) * copies(t);
             if (t->u.loop.kind == LOOP_UNROLLED)
                 break;
-            size->straight = n > size->straight ? n : size->straight;
+            *longest = n > *longest ? n : *longest;
             n = 1;
             break;
-        }
-        case TREE_BUFFER:
-        case TREE_NOTE: n = 0; break;
+        case TREE_LET:
+        case TREE_AHEAD:
+        case TREE_LIST: break;
+        case TREE_BUFFER: n = 0; break;
         }
         straight += n;
     }
     return straight;
 }
 
-CodeSize
-kernel_code_size(Ctx *c, const Kernel *k)
+double
+kernel_straight_code(Ctx *c, const Kernel *k)
 {
-    CodeSize size = { 0 };
-    double straight = measure(c, &k->tree, 1, &size);
+    double longest = 0, own = measure(c, &k->tree, &longest);
 
-    size.straight = straight > size.straight ? straight : size.straight;
-    return size;
+    return own > longest ? own : longest;
 }

@@ -3,7 +3,7 @@
  * A tree is built front to back: each builder appends to a block and returns the block inside.
  * Blocks remember their arena, so a tree lives as long as its kernel.
  */
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 
 #include <assert.h>
 
@@ -207,10 +207,4 @@ tree_ahead(Block *b, uint32_t buffer, const Expr *at, bool far)
     t->u.ahead.buffer = buffer;
     t->u.ahead.at = at;
     t->u.ahead.far = far;
-}
-
-void
-tree_note(Ctx *c, Block *b, const char *text)
-{
-    append(b, TREE_NOTE)->u.note = sym(c, text);
 }

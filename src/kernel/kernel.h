@@ -57,8 +57,7 @@ typedef enum {
     TREE_BUFFER,
     TREE_LIST,
     TREE_STORE,
-    TREE_AHEAD,
-    TREE_NOTE
+    TREE_AHEAD
 } TreeKind;
 
 typedef struct Tree Tree;
@@ -121,8 +120,6 @@ struct Tree {
             const Expr *at;
             bool far;
         } ahead;
-        /* a comment for the reader */
-        Sym note;
     } u;
     Block body, other;
 };
@@ -182,12 +179,9 @@ typedef struct {
 } KernelWork;
 KernelWork kernel_work(Ctx *c, const Kernel *k);
 
-/* The code of a tree with its unrolled loops written out, in scalar operations: of the longest
- * piece without a loop, and of all. */
-typedef struct {
-    double straight, all;
-} CodeSize;
-CodeSize kernel_code_size(Ctx *c, const Kernel *k);
+/* The scalar operations of the longest piece of a tree's code without a loop, unrolled loops written
+ * out. */
+double kernel_straight_code(Ctx *c, const Kernel *k);
 
 uint32_t kernel_buffer(Ctx *c, Arena *a, Kernel *k, const char *name, const Type *t, Space space,
                        uint32_t lanes);
@@ -218,11 +212,6 @@ const Expr *kernel_scratch_bytes(Ctx *c, const Kernel *k);
  * contractions of one input. */
 bool kernel_has_independent_parts(const Kernel *k);
 
-/* Equal parts over equal buffers, names included, so that a schedule of one is one of the other;
- * and a hash that is equal then. For kernels without a tree. */
-bool kernel_equal(const Kernel *a, const Kernel *b);
-uint64_t kernel_hash(const Kernel *k);
-
 /* A kernel, not scheduled yet, whose arguments have other orders of dimensions (nest_permute):
  * order [nin + nout], NULL: as it is. What passes between its parts follows the output where the
  * axes that they share stay outermost. NULL, quietly, where a part cannot be permuted. */
@@ -239,12 +228,6 @@ const Expr *kernel_pick(Ctx *c, const Kernel *k, const Expr *const *of);
 /* "rows == 1, 2 <= seq <= 16" */
 void guard_print(Text *t, const SizeGuard *g);
 bool guard_parse(Parse *p, Arena *a, SizeGuard *g);
-bool guard_same(const SizeGuard *a, const SizeGuard *b);
-/* The tree that runs at given sizes: the first variant whose guard holds, or k. size: false if a
- * symbol has none. */
-const Kernel *kernel_for_sizes(const Kernel *k,
-                               bool (*size)(const void *user, Sym symbol, int64_t *value),
-                               const void *user);
 
 /* ---- building trees: each appends to a block and returns the new node's body ----------------- */
 
@@ -262,12 +245,13 @@ void tree_store(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at,
 Tree *tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at,
                        const Scalar *value, const Expr *lane_stride, const Expr *valid);
 void tree_ahead(Block *b, uint32_t buffer, const Expr *at, bool far);
-void tree_note(Ctx *c, Block *b, const char *text);
 
 /* ---- text, verification ---------------------------------------------------------------------- */
 
 /* A kernel prints its parts (before schedule) or its tree (after); both parse back. */
 void kernel_print(Ctx *c, Text *t, const Kernel *k, int indent);
+/* Without its own name and origin: a schedule of a kernel is one of all kernels of equal texts. */
+void kernel_print_meaning(Ctx *c, Text *t, const Kernel *k);
 /* Gives its buffers, and the parameters and axes of its parts, the names that its text prints:
  * schedules refer to them. */
 void kernel_take_names(Ctx *c, Arena *a, Kernel *k);
@@ -276,6 +260,6 @@ Kernel *kernel_parse(Parse *p, Arena *a);
 /* Every variable bound, every buffer declared before use, indices of the right rank, types and
  * lanes agree, register indices constant after unrolling, no allocation inside a serial loop of
  * scratch. */
-bool kernel_verify(Ctx *c, const Kernel *k);
+bool kernel_check(Ctx *c, const Kernel *k, DiagClass class, Loc loc);
 
 #endif

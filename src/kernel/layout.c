@@ -1,6 +1,6 @@
 /* layout: kernels whose arguments have other orders of dimensions. */
 #include "algebra/algebra.h"
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 
 /* The order of each buffer: what passes between parts follows the output, where that order leaves
  * the dimensions that all parts share first. */

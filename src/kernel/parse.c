@@ -2,7 +2,7 @@
  *
  * Loops, lets and buffers are numbered in the order of the text, which has only their names.
  */
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 #include "text/parser.h"
 
 #include <ctype.h>
@@ -303,7 +303,6 @@ static bool
 parse_statement(KernelText *t, Block *b)
 {
     Parse *p = t->scope.p;
-    const char *note;
     uint32_t id;
     if (parse_accept(p, "serial"))
         return parse_loop(t, b, LOOP_SERIAL);
@@ -327,12 +326,6 @@ parse_statement(KernelText *t, Block *b)
         return parse_ahead(t, b);
     if (parse_accept(p, "list"))
         return parse_list(t, b);
-    if (parse_accept(p, "note")) {
-        if (!parse_string(p, &note))
-            return false;
-        tree_note(p->ctx, b, note);
-        return true;
-    }
     return parse_store(t, b);
 }
 

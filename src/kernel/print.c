@@ -28,7 +28,7 @@
  * nest, which names the buffers of its parameters. Names inside a tree are scoped by its blocks:
  * two adjacent loops may share one.
  */
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 #include "text/printer.h"
 
 #include <inttypes.h>
@@ -64,8 +64,7 @@ take_block(SymbolSet *taken, const Block *b)
             scalar_symbols(taken, t->u.store.value);
             break;
         case TREE_AHEAD: expr_symbols(taken, t->u.ahead.at); break;
-        case TREE_BUFFER:
-        case TREE_NOTE: break;
+        case TREE_BUFFER: break;
         }
         take_block(taken, &t->body);
         take_block(taken, &t->other);
@@ -339,12 +338,6 @@ print_tree(Printer *p, Text *t, const Kernel *k, const Tree *l, int indent)
         print_index(p, t, l->u.ahead.at);
         text_add(t, l->u.ahead.far ? " far\n" : "\n");
         break;
-    case TREE_NOTE: {
-        Text note = { .arena = p->scratch };
-        text_quoted(&note, l->u.note);
-        text_printf(t, "note %s\n", text_str(&note));
-        break;
-    }
     }
 }
 
@@ -458,4 +451,14 @@ kernel_print(Ctx *c, Text *t, const Kernel *k, int indent)
     text_indent(t, indent);
     text_add(t, "}\n");
     arena_free(scratch);
+}
+
+void
+kernel_print_meaning(Ctx *c, Text *t, const Kernel *k)
+{
+    Kernel plain = *k;
+
+    plain.name = sym(c, "k");
+    plain.origin = NULL;
+    kernel_print(c, t, &plain, 0);
 }

@@ -16,7 +16,7 @@
  *   }
  */
 #include "algebra/algebra.h"
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
 #include "text/parser.h"
 
 #include <string.h>
@@ -102,35 +102,6 @@ kernel_pick(Ctx *c, const Kernel *k, const Expr *const *of)
             c, of[1 + i],
             expr_mul(c, guard_fails(c, &k->variant[i]->guard), expr_sub(c, picked, of[1 + i])));
     return picked;
-}
-
-const Kernel *
-kernel_for_sizes(const Kernel *k, bool (*size)(const void *user, Sym symbol, int64_t *value),
-                 const void *user)
-{
-    for (uint32_t i = 0; i < k->nvariant; i++) {
-        const SizeGuard *g = &k->variant[i]->guard;
-        bool holds = true;
-        for (uint32_t j = 0; holds && j < g->n; j++) {
-            int64_t v;
-            holds = size(user, g->at[j].symbol, &v) && v >= g->at[j].least && v <= g->at[j].most;
-        }
-        if (holds)
-            return k->variant[i];
-    }
-    return k;
-}
-
-bool
-guard_same(const SizeGuard *a, const SizeGuard *b)
-{
-    if (a->n != b->n)
-        return false;
-    for (uint32_t i = 0; i < a->n; i++)
-        if (a->at[i].symbol != b->at[i].symbol || a->at[i].least != b->at[i].least ||
-            a->at[i].most != b->at[i].most)
-            return false;
-    return true;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

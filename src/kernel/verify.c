@@ -21,7 +21,8 @@
  *  14  a list is scratch, i32[end + 2]; a loop over it is serial, from 0 by 1 to the same end,
  *      behind what fills it
  */
-#include "kernel/internal.h"
+#include "kernel/kernel.h"
+#include "nest/walk.h"
 
 typedef enum { VAR_UNBOUND, VAR_VARYING, VAR_CONSTANT } VarState;
 
@@ -297,7 +298,6 @@ check_tree(KernelCheck *k, const Tree *t, bool top)
                 "%s is fetched ahead, but lies in registers",
                 k->k->buffer.at[t->u.ahead.buffer].name);
         return check_tree_expr(k, t->u.ahead.at);
-    case TREE_NOTE: return true;
     }
     return true;
 }
@@ -330,7 +330,7 @@ check_top(KernelCheck *k)
         if (t->kind == TREE_LOOP && t->u.loop.kind == LOOP_PARALLEL)
             parallel++;
         else
-            others += t->kind != TREE_LET && t->kind != TREE_NOTE;
+            others += t->kind != TREE_LET;
     }
     REQUIRE(k, 8, parallel == 0 || (parallel == 1 && others == 0),
             "beside the parallel loop stands something else");
@@ -460,10 +460,4 @@ kernel_check(Ctx *c, const Kernel *k, DiagClass class, Loc loc)
     bool ok = check_kernel(&check);
     arena_free(scratch);
     return ok;
-}
-
-bool
-kernel_verify(Ctx *c, const Kernel *k)
-{
-    return kernel_check(c, k, DIAG_INTERNAL, (Loc){ .node = k->origin });
 }

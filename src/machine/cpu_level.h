@@ -1,5 +1,7 @@
-/* cpu_level: the level of x86-64 (1 to 4) that this processor and its system have. The prelude of
- * emitted C contains it too, so an artefact asks what the compiler asked.
+/* cpu_level: the level of x86-64 (1 to 4) that this processor and its system have. Levels above
+ * that have more instructions: 5 dot products of integers (VNNI), 6 of bf16 too, 7 VNNI in the
+ * encoding of AVX too, which Zen 5 and Sapphire Rapids have but not Zen 4. The prelude of emitted C
+ * contains it too, so an artefact asks what the compiler asked.
  *
  * It uses cpuid and not __builtin_cpu_supports, which needs a library of the C compiler's that not
  * all of them have (Zig's answers no to everything).
@@ -44,6 +46,7 @@ tn_cpu_level(void)
     /* avx512 f dq cd bw vl */
     const uint32_t v4_more = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
     const uint32_t lzcnt = 1u << 5, avx = 0x06, avx512 = 0xe6;
+    const uint32_t vnni = 1u << 11, bf16 = 1u << 5, avx_vnni = 1u << 4;
     uint32_t last = tn_cpuid(0, 0).a, more = tn_cpuid(0x80000000u, 0).a;
     uint32_t features = tn_cpuid(1, 0).c;
 
@@ -55,28 +58,12 @@ tn_cpu_level(void)
     uint32_t extended = tn_cpuid(7, 0).b, saved = tn_saved_registers();
     if ((extended & v3_more) != v3_more || (saved & avx) != avx)
         return 2;
-    return (extended & v4_more) == v4_more && (saved & avx512) == avx512 ? 4 : 3;
-}
-
-/* Has it dot-product instructions over integers (VNNI), for vectors of 512 bits? Of level 4. */
-static inline __attribute__((unused)) int
-tn_cpu_vnni(void)
-{
-    return tn_cpuid(7, 0).c >> 11 & 1;
-}
-
-/* And over pairs of bf16? */
-static inline __attribute__((unused)) int
-tn_cpu_bf16(void)
-{
-    return tn_cpu_vnni() && tn_cpuid(7, 0).a >= 1 && tn_cpuid(7, 1).a >> 5 & 1;
-}
-
-/* And VNNI in the encoding of AVX, as Zen 5 and Sapphire Rapids but not Zen 4? */
-static inline __attribute__((unused)) int
-tn_cpu_avx_vnni(void)
-{
-    return tn_cpu_bf16() && tn_cpuid(7, 1).a >> 4 & 1;
+    if ((extended & v4_more) != v4_more || (saved & avx512) != avx512)
+        return 3;
+    uint32_t dots = tn_cpuid(7, 0).a >= 1 ? tn_cpuid(7, 1).a : 0;
+    if (!(tn_cpuid(7, 0).c & vnni))
+        return 4;
+    return !(dots & bf16) ? 5 : !(dots & avx_vnni) ? 6 : 7;
 }
 
 #endif

@@ -86,8 +86,6 @@ machine_describe(Text *t, const Machine *m)
     if (m->beside_per_second > 0)
         text_printf(t, "32 side by side  written %14s  past the caches %.1f\n", "",
                     m->beside_per_second * 1e-9);
-    text_printf(t,
-                "\nkernel call       %6.1f ns; shared with workers that spin %.2f us more, that "
-                "sleep %.1f us\n",
-                m->call_seconds * 1e9, m->wake_seconds * 1e6, m->unpark_seconds * 1e6);
+    text_printf(t, "\nkernel call       %6.1f ns; shared with workers %.2f us more\n",
+                m->call_seconds * 1e9, m->wake_seconds * 1e6);
 }

@@ -38,7 +38,7 @@ typedef struct {
     const char *name; /* a row of the table: "x86-64-v4", … */
     /* for the C compiler: "-march=x86-64-v4 -mprefer-vector-width=512" */
     const char *flags;
-    const char *cpu_check; /* C expression, 1 if the running processor satisfies the target */
+    uint32_t cpu_level;    /* that code for it needs, of x86-64 (cpu_level.h); 0: none */
     const char *processor; /* the processor measured, for people */
 
     uint32_t vector_bytes;     /* 64, 32, 16 */
@@ -102,7 +102,6 @@ typedef struct {
     double call_seconds; /* of an empty kernel, on the calling thread */
     /* added by distributing a kernel over workers that spin: from the call to the end */
     double wake_seconds;
-    double unpark_seconds; /* the same if the workers sleep */
 } Machine;
 
 /* name: a row of the table, or "native": the best row that the running processor satisfies. Errors:

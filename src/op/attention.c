@@ -45,32 +45,6 @@ heads_of(Ctx *c, const OpCall *call, uint32_t i, const char *attr, const Expr **
 }
 
 static bool
-require(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
-{
-    return op_require_eq(c, call, a, b, "%s", what);
-}
-
-static bool
-check_past(Ctx *c, const OpCall *call, const Shape *s)
-{
-    const Type *pk = call->in[PAST_KEY],
-               *pv = has_in(call, PAST_VALUE) ? call->in[PAST_VALUE] : NULL;
-
-    if (!pv)
-        return op_fail(c, call, DIAG_MODEL,
-                       "past_key is given and past_value is not; both are needed");
-    return op_rank_is(c, call, PAST_VALUE, 4) && op_same_dtype(c, call, K, PAST_KEY) &&
-           op_same_dtype(c, call, V, PAST_VALUE) &&
-           require(c, call, pk->dim[0], s->batch, "the batch of past_key and of q") &&
-           require(c, call, pv->dim[0], s->batch, "the batch of past_value and of q") &&
-           require(c, call, pk->dim[1], s->kv_heads, "the heads of past_key and of k") &&
-           require(c, call, pv->dim[1], s->kv_heads, "the heads of past_value and of v") &&
-           require(c, call, pk->dim[2], pv->dim[2], "the lengths of past_key and past_value") &&
-           require(c, call, pk->dim[3], s->size, "the head sizes of past_key and of k") &&
-           require(c, call, pv->dim[3], s->value_size, "the head sizes of past_value and of v");
-}
-
-static bool
 check_mask(Ctx *c, const OpCall *call, const Shape *s)
 {
     const Expr *full[] = { s->batch, s->heads, s->queries, s->total };
@@ -89,75 +63,72 @@ check_mask(Ctx *c, const OpCall *call, const Shape *s)
     return true;
 }
 
+/* Ranks of q, k and v; the heads, and the sizes that follow from them. */
 static bool
 shape_of(Ctx *c, const OpCall *call, Shape *s)
 {
     const Type *q = call->in[Q], *k = call->in[K], *v = call->in[V];
     const Expr *k_size, *v_heads;
 
-    for (uint32_t i = Q; i <= V; i++) {
-        if (!dtype_is_float(call->in[i]->dtype))
-            return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be floats", i,
-                           type_str(c, call->in[i]));
-        if (call->in[i]->rank != q->rank || q->rank < 3 || q->rank > 4)
-            return op_fail(c, call, DIAG_MODEL,
-                           "q, k and v are %s, %s and %s; all must have rank 3, or all rank 4",
-                           type_str(c, q), type_str(c, k), type_str(c, v));
-    }
+    if (k->rank != q->rank || v->rank != q->rank || q->rank < 3 || q->rank > 4)
+        return op_fail(c, call, DIAG_MODEL,
+                       "q, k and v are %s, %s and %s; all must have rank 3, or all rank 4",
+                       type_str(c, q), type_str(c, k), type_str(c, v));
     s->flat = q->rank == 3;
     if (!heads_of(c, call, Q, "q_num_heads", &s->heads, &s->size) ||
         !heads_of(c, call, K, "kv_num_heads", &s->kv_heads, &k_size) ||
         !heads_of(c, call, V, "kv_num_heads", &v_heads, &s->value_size))
         return false;
-    uint32_t length = s->flat ? 1 : 2;
     s->batch = q->dim[0];
-    s->queries = q->dim[length];
-    s->keys = k->dim[length];
+    s->queries = q->dim[s->flat ? 1 : 2];
+    s->keys = k->dim[s->flat ? 1 : 2];
     if (has_in(call, PAST_KEY) && !op_rank_is(c, call, PAST_KEY, 4))
         return false;
     s->past = has_in(call, PAST_KEY) ? call->in[PAST_KEY]->dim[2] : expr_int(c, 0);
     s->total = expr_simplify(c, NULL, expr_add(c, s->past, s->keys));
-    if (!op_same_dtype(c, call, Q, K) ||
-        !require(c, call, k->dim[0], s->batch, "the batches of k and q") ||
-        !require(c, call, v->dim[0], s->batch, "the batches of v and q") ||
-        !require(c, call, v->dim[length], s->keys, "the lengths of v and k") ||
-        !require(c, call, s->size, k_size, "the head sizes of q and k") ||
-        !require(c, call, s->kv_heads, v_heads, "the heads of k and v"))
-        return false;
     int64_t heads, shared;
     if (expr_const(s->heads, &heads) && expr_const(s->kv_heads, &shared) &&
         (shared < 1 || heads % shared))
         return op_fail(c, call, DIAG_MODEL, "%lld heads of q cannot share %lld heads of k",
                        (long long)heads, (long long)shared);
-    return op_require_multiple(c, call, s->heads, s->kv_heads,
-                               "the heads of q and a multiple of those of k") &&
-           (!has_in(call, PAST_KEY) || check_past(c, call, s)) &&
-           (!has_in(call, MASK) || check_mask(c, call, s));
+    return op_require_eq(c, call, s->size, k_size, "the head sizes of q and k") &&
+           op_require_eq(c, call, s->kv_heads, v_heads, "the heads of k and v") &&
+           op_require_multiple(c, call, s->heads, s->kv_heads,
+                               "the heads of q and a multiple of those of k");
 }
+
+#define REST                                                                                       \
+    "mask?: any[...], past_key?: k[b, kv_heads, p, head_size], past_value?: v[b, kv_heads, p, "    \
+    "value_size], "                                                                                \
+    "nonpad_kv_seqlen?: any[b] -> "
+#define CACHES                                                                                     \
+    ", k[b, kv_heads, total, head_size], v[b, kv_heads, total, value_size], q[b, heads, n, total]"
 
 bool
 infer_attention(Ctx *c, const OpCall *call, const Type **out)
 {
-    const Type *q = call->in[Q];
+    OpSizes size = { 0 };
     Shape s;
 
+    if (has_in(call, PAST_KEY) != has_in(call, PAST_VALUE))
+        return op_fail(c, call, DIAG_MODEL,
+                       "one of past_key and past_value is given; both are needed");
     if (!shape_of(c, call, &s))
         return false;
-    if (!op_vector(c, call, SEEN, s.batch, "the entries of nonpad_kv_seqlen and the batch of q"))
-        return false;
-    const Expr *flat[] = { s.batch, s.queries, expr_mul(c, s.heads, s.value_size) },
-               *dim[] = { s.batch, s.heads, s.queries, s.value_size };
-    const Expr *keys[] = { s.batch, s.kv_heads, s.total, s.size },
-               *values[] = { s.batch, s.kv_heads, s.total, s.value_size };
-    const Expr *scores[] = { s.batch, s.heads, s.queries, s.total };
-    out[0] = s.flat ? type_new(c, q->dtype, 3, flat) : type_new(c, q->dtype, 4, dim);
-    if (call->nout > 1)
-        out[1] = type_new(c, call->in[K]->dtype, 4, keys);
-    if (call->nout > 2)
-        out[2] = type_new(c, call->in[V]->dtype, 4, values);
-    if (call->nout > 3)
-        out[3] = type_new(c, q->dtype, 4, scores);
-    return true;
+    op_size(c, &size, "heads", s.heads);
+    op_size(c, &size, "kv_heads", s.kv_heads);
+    op_size(c, &size, "head_size", s.size);
+    op_size(c, &size, "value_size", s.value_size);
+    op_size(c, &size, "total", s.total);
+    return op_signature(c, call,
+                        s.flat
+                            ? "q: floats[b, n, _], k: q[b, t, _], v: floats[b, t, _], " REST
+                              "q[b, n, heads*value_size]" CACHES
+                            : "q: floats[b, heads, n, head_size], k: q[b, kv_heads, t, head_size], "
+                              "v: floats[b, kv_heads, t, value_size], " REST
+                              "q[b, heads, n, value_size]" CACHES,
+                        &size, out) &&
+           (!has_in(call, MASK) || check_mask(c, call, &s));
 }
 
 /* ---- expansion ------------------------------------------------------------------------------- */

@@ -38,6 +38,13 @@ build_type(const Build *b, uint32_t value)
 {
     return b->e->type.at[value];
 }
+/* The attribute "axis" for a tensor of that rank; the infer rule has checked it. */
+static inline uint32_t
+build_along_axis(const Build *b, uint32_t rank)
+{
+    int64_t axis = op_int(b->call, "axis");
+    return (uint32_t)(axis < 0 ? axis + rank : axis);
+}
 uint32_t build_value(Build *b, DType t, uint32_t rank, const Expr *const *dim);
 uint32_t build_value_like(Build *b, DType t, uint32_t value); /* of the same shape */
 
@@ -94,6 +101,17 @@ const char *build_along(Build *b, const Expr *own, const Expr *dim, const char *
 const char *build_constant(const Build *b, uint32_t i);
 const char *constant_text(Arena *a, const Scalar *k);
 
+/* How elements of input 0 map to elements of a reduction over some of its axes, as texts: the index
+ * at which the reduction for element [$i] of the result reads x, its axes, and the element of the
+ * result for x[$i]. (norm.c) */
+typedef struct {
+    const Type *statistic;
+    const char *at, *over, *of;
+    const Expr *count; /* elements of x per element of the result */
+} NormGroups;
+/* Over the axes in `set`: the result has the other axes of x, in order, and `kept` the reduced ones
+ * with size 1. Without `ones`, axes of extent 1 are not reduced over but read at 0. */
+NormGroups build_groups(Build *b, uint64_t set, bool kept, bool ones);
 /* Writes the log-softmax of input 0 along axis d to value `to`, of its shape. (norm.c) */
 bool build_log_softmax(Build *b, uint32_t d, uint32_t to);
 

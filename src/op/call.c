@@ -16,8 +16,8 @@ op_fail(Ctx *c, const OpCall *call, DiagClass class, const char *format, ...)
     va_list ap;
 
     va_start(ap, format);
-    diag_error(&c->diags, class, call->loc, "%s: %s", op_name(call),
-               arena_vprintf(c->arena, format, ap));
+    diag_error(&c->diags, class, call->loc, "%s%s%s", call->op ? op_name(call) : "",
+               call->op ? ": " : "", arena_vprintf(c->arena, format, ap));
     va_end(ap);
     return false;
 }
@@ -291,6 +291,15 @@ op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out)
                        i, what, type_str(c, call->in[i]));
     *out = call->known[i];
     return true;
+}
+
+bool
+op_param_list(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t n, Known *out)
+{
+    return op_param(c, call, i, what, out) &&
+           (out->n == n ||
+            op_fail(c, call, DIAG_MODEL, "input %u (%s) has %u elements; %u are needed", i, what,
+                    out->n, n));
 }
 
 bool

@@ -39,6 +39,9 @@ bool op_axis(Ctx *c, const OpCall *call, const char *what, int64_t axis, uint32_
 bool op_axis_attr(Ctx *c, const OpCall *call, uint32_t rank, uint32_t *out);
 /* Contents of input i as Exprs. */
 bool op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out);
+/* The same of a list of n. */
+bool op_param_list(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t n,
+                   Known *out);
 /* The same of a shape, of at most TN_MAX_RANK dimensions. */
 bool op_param_shape(Ctx *c, const OpCall *call, uint32_t i, Known *out);
 /* The only one, and as numbers, at most `max`. */
@@ -66,6 +69,14 @@ bool op_ints(Ctx *c, const OpCall *call, const char *attr, uint32_t n, int64_t l
 bool op_vector(Ctx *c, const OpCall *call, uint32_t i, const Expr *n, const char *what);
 /* The type that elements of type t are computed in: f32 for the short floats, else t itself. */
 DType compute_type(DType t);
+
+/* ---- signatures (signature.c) ----------------------------------------------------------------- */
+
+/* Checks the inputs against a signature, and sets the outputs' types. `size` has the sizes that the
+ * rule gives by name (op_size), and gets those that the text names. */
+bool op_signature(Ctx *c, const OpCall *call, const char *text, OpSizes *size, const Type **out);
+/* That of the operator's row, whose sizes follow from the inputs: a rule of ops.def. */
+bool infer_signature(Ctx *c, const OpCall *call, const Type **out);
 
 /* ---- sizes (sizes.c) ------------------------------------------------------------------------- */
 

@@ -85,13 +85,6 @@ infer_same(Ctx *c, const OpCall *call, const Type **out)
 }
 
 bool
-infer_same_float(Ctx *c, const OpCall *call, const Type **out)
-{
-    out[0] = call->in[0];
-    return op_need_floats(c, call, 0);
-}
-
-bool
 infer_pow(Ctx *c, const OpCall *call, const Type **out)
 {
     return op_elements(c, call, 0, "numbers") && op_elements(c, call, 1, "numbers") &&

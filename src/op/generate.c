@@ -48,14 +48,6 @@ expand_shape(Build *b)
 }
 
 bool
-infer_size(Ctx *c, const OpCall *call, const Type **out)
-{
-    (void)call;
-    out[0] = type_new(c, DT_I64, 0, NULL);
-    return true;
-}
-
-bool
 expand_size(Build *b)
 {
     return build_text(b, NULL, "-> o", NULL, "o = index(%s)",

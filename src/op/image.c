@@ -109,12 +109,9 @@ wanted_extents(Ctx *c, const OpCall *call, const Expr **dim)
     const Attr *axes = attr_find(call->attrs, "axes");
     Known shape;
 
-    if (!op_param(c, call, 1, "shape", &shape))
-        return false;
     uint32_t n = axes ? axes->n : x->rank;
-    if (shape.n != n)
-        return op_fail(c, call, DIAG_MODEL, "input 1 (shape) has %u elements; %u are needed",
-                       shape.n, n);
+    if (!op_param_list(c, call, 1, "shape", n, &shape))
+        return false;
     for (uint32_t d = 0; d < x->rank; d++)
         dim[d] = x->dim[d];
     for (uint32_t i = 0, d = 0; i < n; i++) {
@@ -192,12 +189,8 @@ infer_max_unpool(Ctx *c, const OpCall *call, const Type **out)
         !op_require_dims(c, call, x->rank, call->in[1]->dim, x->dim, "the indices and of input 0"))
         return false;
     if (has_in(call, 2)) {
-        if (!op_param(c, call, 2, "output_shape", &shape))
+        if (!op_param_list(c, call, 2, "output_shape", x->rank, &shape))
             return false;
-        if (shape.n != x->rank)
-            return op_fail(c, call, DIAG_MODEL,
-                           "input 2 (output_shape) has %u elements; %u are needed", shape.n,
-                           x->rank);
         memcpy(dim, shape.at, x->rank * sizeof *dim);
     }
     out[0] = type_new(c, x->dtype, x->rank, dim);

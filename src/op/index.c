@@ -59,11 +59,9 @@ expand_gather(Build *b)
     Arena *a = b->c->arena;
     const Type *x = b->call->in[0];
     const char *at[TN_MAX_RANK], *place[TN_MAX_RANK];
-    uint32_t d, n = b->call->in[1]->rank;
+    uint32_t d = build_along_axis(b, x->rank), n = b->call->in[1]->rank;
 
     b->moves = true;
-    if (!op_axis_attr(b->c, b->call, x->rank, &d))
-        return false;
     names_from(d, n, place);
     names_from(0, d, at);
     names_from(d + n, x->rank - d - 1, at + d + 1);
@@ -101,11 +99,9 @@ expand_gather_elements(Build *b)
 {
     const Type *x = b->call->in[0];
     const char *at[TN_MAX_RANK];
-    uint32_t d;
+    uint32_t d = build_along_axis(b, x->rank);
 
     b->moves = true;
-    if (!op_axis_attr(b->c, b->call, x->rank, &d))
-        return false;
     names_from(0, x->rank, at);
     at[d] = index_into(b, 1, "idx[$i]", x->dim[d]);
     return build_text(b, NULL, "x idx -> o", NULL, "o = x[%s]",
@@ -275,10 +271,10 @@ expand_scatter_elements(Build *b)
     Arena *a = b->c->arena;
     const Type *x = b->call->in[0];
     const char *at[TN_MAX_RANK];
-    uint32_t d;
+    uint32_t d = build_along_axis(b, x->rank);
     Combiner k;
 
-    if (!op_axis_attr(b->c, b->call, x->rank, &d) || !scatter_combiner(b->c, b->call, &k))
+    if (!scatter_combiner(b->c, b->call, &k))
         return false;
     names_from(0, x->rank, at);
     at[d] = index_into(b, 1, arena_printf(a, "idx[%s]", list_text(a, x->rank, at)), x->dim[d]);
@@ -370,11 +366,9 @@ bool
 expand_one_hot(Build *b)
 {
     const char *at[TN_MAX_RANK];
-    uint32_t d, rank = b->call->in[0]->rank;
+    uint32_t rank = b->call->in[0]->rank, d = build_along_axis(b, rank + 1);
 
     b->moves = true;
-    if (!op_axis_attr(b->c, b->call, rank + 1, &d))
-        return false;
     names_from(0, d, at);
     names_from(d + 1, rank - d, at + d);
     build_name(b, "depth", b->out[0]->dim[d]);

@@ -148,27 +148,21 @@ op_foreign(Ctx *c, const OpCall *call)
     return NULL;
 }
 
-/* The declared properties of inputs must hold. */
-static bool
-bind_sizes(Ctx *c, const OpCall *call, const Signature *s, BoundSizes *bind)
+bool
+op_bind_sizes(Ctx *c, const OpCall *call, const char *what, const Type *const *declared, uint32_t n,
+              BoundSizes *bind)
 {
-    const Type **declared = NEW_ARRAY(c->arena, const Type *, s->in.n + s->out.n + 1);
-
-    for (uint32_t i = 0; i < s->in.n + s->out.n; i++)
-        declared[i] = i < s->in.n ? s->in.at[i] : s->out.at[i - s->in.n];
-    if (!type_bind(c, declared, s->in.n + s->out.n, call->in, call->nin, bind))
-        return op_fail(
-            c, call, DIAG_MODEL,
-            "a size in %s stands alone in no dimension of an input, so nothing tells what it is",
-            op_string(c, call, "signature"));
+    if (!type_bind(c, declared, n, call->in, call->nin, bind))
+        return op_fail(c, call, DIAG_MODEL,
+                       "a size of %s stands alone in no dimension of an input, so nothing tells "
+                       "what it is",
+                       what);
     for (uint32_t i = 0; i < call->nin; i++)
-        for (uint32_t d = 0; d < s->in.at[i]->rank; d++) {
-            const char *what = arena_printf(c->arena, "axis %u of input %u, and what %s declares,",
-                                            d, i, op_string(c, call, "function"));
+        for (uint32_t d = 0; d < declared[i]->rank; d++)
             if (!op_require_eq(c, call, call->in[i]->dim[d],
-                               expr_subst(c, s->in.at[i]->dim[d], bind->at, bind->n), "%s", what))
+                               expr_subst(c, declared[i]->dim[d], bind->at, bind->n),
+                               "axis %u of input %u, and what %s declares,", d, i, what))
                 return false;
-        }
     return true;
 }
 
@@ -197,7 +191,10 @@ infer_library(Ctx *c, const OpCall *call, const Type **out)
             return op_fail(c, call, DIAG_MODEL, "input %u is %s; %s is declared", i,
                            has_in(call, i) ? type_str(c, call->in[i]) : "absent",
                            type_str(c, s.in.at[i]));
-    if (!bind_sizes(c, call, &s, &bind))
+    const Type **declared = NEW_ARRAY(c->arena, const Type *, s.in.n + s.out.n);
+    for (uint32_t i = 0; i < s.in.n + s.out.n; i++)
+        declared[i] = i < s.in.n ? s.in.at[i] : s.out.at[i - s.in.n];
+    if (!op_bind_sizes(c, call, f->function, declared, s.in.n + s.out.n, &bind))
         return false;
     for (uint32_t i = 0; i < call->nout; i++)
         out[i] = type_subst(c, s.out.at[i], bind.at, bind.n);

@@ -7,33 +7,13 @@
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-static bool
-check_targets(Ctx *c, const OpCall *call)
-{
-    const Type *x = call->in[0], *t = call->in[1];
-
-    if (!op_need_floats(c, call, 0) || !op_rank_at_least(c, call, 0, 2) ||
-        !op_rank_is(c, call, 1, x->rank - 1) || !op_elements(c, call, 1, "integers"))
-        return false;
-    for (uint32_t d = 0; d < t->rank; d++)
-        if (!op_require_eq(c, call, t->dim[d], x->dim[d + (d > 0)],
-                           "axis %u of input 1 and axis %u of input 0", d, d + (d > 0)))
-            return false;
-    return op_same_dtype(c, call, 0, 2) &&
-           op_vector(c, call, 2, x->dim[1], "the number of weights and of classes");
-}
-
 bool
 infer_loss(Ctx *c, const OpCall *call, const Type **out)
 {
-    const Type *x = call->in[0];
-    bool none = op_string_is(call, "reduction", "none");
-
-    if (!check_targets(c, call))
+    if (!infer_signature(c, call, out))
         return false;
-    out[0] = none ? type_with_dtype(c, call->in[1], x->dtype) : type_new(c, x->dtype, 0, NULL);
-    if (call->nout > 1)
-        out[1] = x;
+    if (!op_string_is(call, "reduction", "none"))
+        out[0] = type_new(c, out[0]->dtype, 0, NULL);
     return true;
 }
 

@@ -102,11 +102,8 @@ infer_tile(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[TN_MAX_RANK];
     Known repeats;
 
-    if (!op_param(c, call, 1, "repeats", &repeats))
+    if (!op_param_list(c, call, 1, "repeats", x->rank, &repeats))
         return false;
-    if (repeats.n != x->rank)
-        return op_fail(c, call, DIAG_MODEL, "input 1 (repeats) has %u elements, input 0 is %s",
-                       repeats.n, type_str(c, x));
     for (uint32_t d = 0; d < x->rank; d++) {
         if (expr_le(c, NULL, expr_int(c, 0), repeats.at[d]) == NO)
             return op_fail(c, call, DIAG_MODEL,

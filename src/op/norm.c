@@ -6,25 +6,14 @@
  */
 #include "op/build.h"
 
-/* How elements of input 0 map to elements of a statistic, as texts: the index at which a reduction
- * for element [$i] of the statistic reads x, its axes, and the element of the statistic for
- * x[$i]. */
-typedef struct {
-    const Type *statistic;
-    const char *at, *over, *of;
-    const Expr *count; /* elements of x per element of the statistic */
-} NormGroups;
-
 static uint32_t
 build_statistic(Build *b, const NormGroups *g, DType t)
 {
     return build_value(b, t, g->statistic->rank, g->statistic->dim);
 }
 
-/* Statistics over the axes in `set`, whose dimensions are the other axes of x, in order; `kept`:
- * and the reduced axes, with size 1. */
-static NormGroups
-groups_over(Build *b, uint64_t set, bool kept)
+NormGroups
+build_groups(Build *b, uint64_t set, bool kept, bool ones)
 {
     Ctx *c = b->c;
     const Type *x = b->call->in[0];
@@ -34,11 +23,10 @@ groups_over(Build *b, uint64_t set, bool kept)
 
     for (uint32_t d = 0; d < x->rank; d++) {
         bool reduced = set >> d & 1;
-        at[d] = reduced ? arena_printf(c->arena, "r%u", d) : build_axis_name(rank);
-        if (reduced) {
-            over[nover++] = at[d];
-            count = expr_mul(c, count, x->dim[d]);
-        }
+        at[d] = reduced ? "0" : build_axis_name(rank);
+        if (reduced && (ones || !expr_is(x->dim[d], 1)))
+            over[nover++] = at[d] = arena_printf(c->arena, "r%u", d);
+        count = reduced ? expr_mul(c, count, x->dim[d]) : count;
         if (!reduced || kept) {
             of[rank] = reduced ? "0" : build_axis_name(d);
             dim[rank++] = reduced ? expr_int(c, 1) : x->dim[d];
@@ -87,7 +75,7 @@ build_softmax(Build *b, uint32_t d, const Exponential *how, uint32_t to)
 {
     DType real = compute_type(b->call->in[0]->dtype),
           t = how == &log_of ? real : b->call->in[0]->dtype;
-    NormGroups g = groups_over(b, UINT64_C(1) << d, false);
+    NormGroups g = build_groups(b, UINT64_C(1) << d, false, true);
     uint32_t top = build_statistic(b, &g, real), e = build_value_like(b, t, 0),
              sum = build_statistic(b, &g, t);
 
@@ -111,20 +99,15 @@ expand_softmax(Build *b)
     const Exponential *how = b->call->op == OP_log_softmax ? &log_of
                              : op_int(b->call, "zero_nan") ? &zero_nan
                                                            : &plain;
-    uint32_t d;
 
-    return op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d) &&
-           build_softmax(b, d, how, build_out(b, 0));
+    return build_softmax(b, build_along_axis(b, b->call->in[0]->rank), how, build_out(b, 0));
 }
 
 bool
 expand_hardmax(Build *b)
 {
-    uint32_t d;
-
-    if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d))
-        return false;
-    NormGroups g = groups_over(b, UINT64_C(1) << d, false);
+    uint32_t d = build_along_axis(b, b->call->in[0]->rank);
+    NormGroups g = build_groups(b, UINT64_C(1) << d, false, true);
     uint32_t first = build_statistic(b, &g, DT_I64);
     use_groups(b, &g);
     return build_text(b, "first", "x -> o", (uint32_t[]){ 0, first },
@@ -137,11 +120,8 @@ bool
 expand_lp_norm(Build *b)
 {
     int64_t p = op_int(b->call, "p");
-    uint32_t d;
-
-    if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d))
-        return false;
-    NormGroups g = groups_over(b, UINT64_C(1) << d, false);
+    uint32_t d = build_along_axis(b, b->call->in[0]->rank);
+    NormGroups g = build_groups(b, UINT64_C(1) << d, false, true);
     uint32_t norm = build_statistic(b, &g, g.statistic->dtype);
     use_groups(b, &g);
     return build_text(b, "norm", "x -> o", (uint32_t[]){ 0, norm },
@@ -208,17 +188,14 @@ bool
 expand_layer_norm(Build *b)
 {
     const OpCall *call = b->call;
-    uint32_t rank = call->in[0]->rank, axis, centred = call->op == OP_layer_norm;
-
-    if (!op_axis_attr(b->c, call, rank, &axis))
-        return false;
-    uint64_t set = (UINT64_C(1) << rank) - (UINT64_C(1) << axis);
+    uint32_t rank = call->in[0]->rank, centred = call->op == OP_layer_norm;
+    uint64_t set = (UINT64_C(1) << rank) - (UINT64_C(1) << build_along_axis(b, rank));
     NormGroups g[2]; /* of the mean, and of the inverse deviation */
     uint32_t value[2] = { NO_SLOT };
     for (uint32_t i = !centred; i < 2; i++) {
         uint32_t output = centred + i;
         bool wanted = output < call->nout && b->out[output];
-        g[i] = groups_over(b, set, wanted);
+        g[i] = build_groups(b, set, wanted, true);
         value[i] = wanted ? build_out(b, output) : build_statistic(b, &g[i], g[i].statistic->dtype);
     }
     /* the remaining axes are the first ones, so all nests read both at the same index */
@@ -236,30 +213,6 @@ expand_layer_norm(Build *b)
 
 /* ---- per channel: batch_norm, instance_norm, group_norm, lrn --------------------------------- */
 
-/* Inputs 1 .. nin are vectors over x's channels. */
-static bool
-channel_vectors(Ctx *c, const OpCall *call)
-{
-    const Type *x = call->in[0];
-
-    if (!op_need_floats(c, call, 0) || !op_rank_at_least(c, call, 0, 2))
-        return false;
-    for (uint32_t i = 1; i < call->nin; i++)
-        if (!op_rank_is(c, call, i, 1) ||
-            !op_require_eq(c, call, call->in[i]->dim[0], x->dim[1],
-                           "the extent of input %u and the channels of input 0, %s,", i,
-                           type_str(c, x)))
-            return false;
-    return true;
-}
-
-bool
-infer_batch_norm(Ctx *c, const OpCall *call, const Type **out)
-{
-    out[0] = call->in[0];
-    return channel_vectors(c, call);
-}
-
 bool
 expand_batch_norm(Build *b)
 {
@@ -273,18 +226,15 @@ expand_batch_norm(Build *b)
 }
 
 bool
-infer_channel_norm(Ctx *c, const OpCall *call, const Type **out)
+infer_group_norm(Ctx *c, const OpCall *call, const Type **out)
 {
     int64_t groups = op_int(call, "num_groups");
 
-    if (!channel_vectors(c, call))
+    if (!infer_signature(c, call, out))
         return false;
-    if (call->op == OP_group_norm &&
-        (groups < 1 || expr_divisible(c, NULL, call->in[0]->dim[1], groups) == NO))
-        return op_fail(c, call, DIAG_MODEL, "%s channels cannot be split into %lld groups",
-                       expr_str(c, call->in[0]->dim[1]), (long long)groups);
-    out[0] = call->in[0];
-    return true;
+    return (groups >= 1 && expr_divisible(c, NULL, call->in[0]->dim[1], groups) != NO) ||
+           op_fail(c, call, DIAG_MODEL, "%s channels cannot be split into %lld groups",
+                   expr_str(c, call->in[0]->dim[1]), (long long)groups);
 }
 
 /* One statistic per [n, group]: x is read at channel = group * size + q. An instance norm has one

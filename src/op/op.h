@@ -78,7 +78,7 @@ typedef VEC(Constraint) Constraints;
 bool constraint_add(Arena *a, Constraints *list, Constraint k); /* false: it exists already */
 
 typedef struct {
-    OpKind op;
+    OpKind op; /* OP_NONE: of several, whose node is in `loc` */
     Loc loc;
     Attrs attrs;
     uint32_t nin, nout;
@@ -175,6 +175,10 @@ bool op_expand(Ctx *c, const OpCall *call, const Type *const *out, Expansion *e)
 /* The denominator of resize scales that come from data. Fractions down to sixteenths are exact. */
 #define RESIZE_RATIO 720720
 
+/* Binds the symbols of n declared types, the first of which are those of the inputs, to the inputs'
+ * sizes, and requires these to be as `what` declares them. (library.c) */
+bool op_bind_sizes(Ctx *c, const OpCall *call, const char *what, const Type *const *declared,
+                   uint32_t n, BoundSizes *bind);
 /* Requires a relation of sizes: true if it holds or may hold, which runs check then; false with an
  * error if it cannot. `what` and more, as for printf, name both sizes in messages. */
 typedef enum {
@@ -189,6 +193,15 @@ bool op_require(Ctx *c, const OpCall *call, SizeNeed need, const Expr *a, const 
 #define op_require_le(c, call, a, ...) op_require(c, call, NEED_LE, a, __VA_ARGS__)
 #define op_require_multiple(c, call, a, ...) op_require(c, call, NEED_MULTIPLE, a, __VA_ARGS__)
 #define op_broadcast_into(c, call, a, ...) op_require(c, call, NEED_INTO, a, __VA_ARGS__)
+/* Sizes by name, Sym -> Expr; and the dimensions that they are of, Sym -> text, for messages.
+ * (signature.c) */
+typedef struct {
+    Map of, where;
+} OpSizes;
+void op_size(Ctx *c, OpSizes *size, const char *name, const Expr *e);
+/* Has input i, called `name`, the dimensions of a text, "n, 3*k, _]"? `#n` has to be known. `size`
+ * gets sizes that have no name yet. */
+bool op_has_dims(Ctx *c, const OpCall *call, uint32_t i, Sym name, const char *dims, OpSizes *size);
 /* ONNX broadcasting of two dimensions: they are equal, or one of them is 1. This is proved, or
  * checked at run time. Returns the dimension known to be more than 1, otherwise a broadcast of both
  * (expr). NULL with an error. */

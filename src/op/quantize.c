@@ -63,9 +63,9 @@ scale_at(Build *b, const char *name)
     const Type *s = call->in[1]; /* a zero point has the shape of the scale */
     int64_t block = op_int(call, "block_size");
     const char *at[TN_MAX_RANK];
-    uint32_t d = 0;
+    uint32_t d = build_along_axis(b, call->in[0]->rank);
 
-    if (is_one_number(call, s) || !op_axis_attr(b->c, call, call->in[0]->rank, &d))
+    if (is_one_number(call, s))
         return arena_printf(a, "%s[]", name);
     if (!block)
         return arena_printf(a, "%s[%s]", name, build_axis_name(d));
@@ -75,23 +75,17 @@ scale_at(Build *b, const char *name)
     return arena_printf(a, "%s[%s]", name, list_text(a, s->rank, at));
 }
 
+/* Of integers of up to 16 bits. */
 static bool
 integer_bounds(DType t, double *lo, double *hi)
 {
-    static const struct {
-        DType type;
-        double lo, hi;
-    } row[] = {
-        { DT_I8, -128, 127 }, { DT_U8, 0, 255 }, { DT_I16, -32768, 32767 }, { DT_U16, 0, 65535 },
-        { DT_I4, -8, 7 },     { DT_U4, 0, 15 },  { DT_I2, -2, 1 },          { DT_U2, 0, 3 },
-    };
-    for (uint32_t i = 0; i < sizeof row / sizeof *row; i++)
-        if (row[i].type == t) {
-            *lo = row[i].lo;
-            *hi = row[i].hi;
-            return true;
-        }
-    return false;
+    const int bits = dtype_info[t].bits;
+
+    if (!dtype_is_int(t) || bits > 16)
+        return false;
+    *lo = dtype_info[t].kind == KIND_INT ? -(1 << (bits - 1)) : 0;
+    *hi = *lo + (1 << bits) - 1;
+    return true;
 }
 
 static bool
@@ -122,17 +116,17 @@ round_into(Arena *a, DType t, const char *v, const char *zero)
 bool
 infer_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
 {
-    const char *name = op_string(c, call, "output_dtype");
-    DType t = has_in(call, 2) ? call->in[2]->dtype
-              : *name         ? dtype_from_name(name, strlen(name))
-                              : DT_U8;
+    DType t;
     double lo, hi;
 
+    if (!op_named_type(c, call, "output_dtype", DT_U8, &t))
+        return false;
+    t = has_in(call, 2) ? call->in[2]->dtype : t;
     if (!integer_bounds(t, &lo, &hi) && !is_small_float(t))
         return op_fail(
             c, call, DIAG_MODEL,
             "quantizes to %s; integers of up to 16 bits and floats of up to 8 are possible",
-            t ? dtype_info[t].name : name);
+            dtype_info[t].name);
     out[0] = type_with_dtype(c, call->in[0], t);
     return check_scale(c, call);
 }
@@ -152,10 +146,10 @@ expand_quantize_linear(Build *b)
 bool
 infer_dequantize_linear(Ctx *c, const OpCall *call, const Type **out)
 {
-    const char *name = op_string(c, call, "output_dtype");
-    DType t = call->in[0]->dtype,
-          to = *name ? dtype_from_name(name, strlen(name)) : call->in[1]->dtype;
+    DType t = call->in[0]->dtype, to;
 
+    if (!op_named_type(c, call, "output_dtype", call->in[1]->dtype, &to))
+        return false;
     if ((!dtype_is_int(t) && !is_small_float(t)) || !op_same_dtype(c, call, 0, 2))
         return op_fail(c, call, DIAG_MODEL,
                        "input 0 is %s; integers, or floats of up to 8 bits, of the zero point's "
@@ -163,7 +157,7 @@ infer_dequantize_linear(Ctx *c, const OpCall *call, const Type **out)
                        type_str(c, call->in[0]));
     if (!dtype_is_float(to))
         return op_fail(c, call, DIAG_MODEL, "dequantizes to %s; a float type is needed",
-                       to ? dtype_info[to].name : name);
+                       dtype_info[to].name);
     out[0] = type_with_dtype(c, call->in[0], to);
     return check_scale(c, call);
 }
@@ -384,14 +378,9 @@ expand_matmul_nbits(Build *b)
 bool
 infer_dynamic_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
 {
-    if (call->in[0]->dtype != DT_F32 || call->nout != 3)
-        return op_fail(c, call, DIAG_MODEL,
-                       "input 0 is %s and there are %u outputs; f32 and 3 are needed",
-                       type_str(c, call->in[0]), call->nout);
-    out[0] = type_with_dtype(c, call->in[0], DT_U8);
-    out[1] = type_new(c, DT_F32, 0, NULL);
-    out[2] = type_new(c, DT_U8, 0, NULL);
-    return true;
+    if (call->nout != 3)
+        return op_fail(c, call, DIAG_MODEL, "there are %u outputs; 3 are needed", call->nout);
+    return infer_signature(c, call, out);
 }
 
 /* The smallest ("min") or largest ("max") of all elements and 0. */

@@ -53,28 +53,16 @@ infer_reduce(Ctx *c, const OpCall *call, const Type **out)
 /* ---- reductions ------------------------------------------------------------------------------ */
 
 /* Words for a nest that reduces x over a set of axes: $at, the index at which it reads x, and
- * $over, its axes. Axes of extent 1 are omitted; false if none is left. */
+ * $over, its axes; false if none of them is longer than 1. */
 static bool
 reduction_words(Build *b, uint64_t set, bool keep)
 {
-    Arena *a = b->c->arena;
-    const Type *x = b->call->in[0];
-    const char *at[TN_MAX_RANK], *over[TN_MAX_RANK];
-    const Expr *points = expr_int(b->c, 1);
-    uint32_t n = 0;
+    NormGroups g = build_groups(b, set, keep, false);
 
-    for (uint32_t d = 0, o = 0; d < x->rank; d++) {
-        bool reduced = set >> d & 1;
-        at[d] = reduced ? "0" : build_axis_name(o);
-        if (reduced && !expr_is(x->dim[d], 1))
-            over[n++] = at[d] = arena_printf(a, "r%u", d);
-        points = reduced ? expr_mul(b->c, points, x->dim[d]) : points;
-        o += !reduced || keep;
-    }
-    build_word(b, "at", list_text(a, x->rank, at));
-    build_word(b, "over", list_text(a, n, over));
-    build_name(b, "points", points);
-    return n > 0;
+    build_word(b, "at", g.at);
+    build_word(b, "over", g.over);
+    build_name(b, "points", g.count);
+    return *g.over;
 }
 
 /* One nest: combines `body` over the axes; `finish` is the result for the sum y. */
@@ -152,10 +140,8 @@ expand_arg(Build *b)
 {
     const Type *x = b->call->in[0];
     const char *at[TN_MAX_RANK], *r = op_int(b->call, "select_last_index") ? "n - 1 - r" : "r";
-    uint32_t d;
+    uint32_t d = build_along_axis(b, x->rank);
 
-    if (!op_axis_attr(b->c, b->call, x->rank, &d))
-        return false;
     for (uint32_t i = 0, o = 0; i < x->rank; i++) {
         at[i] = i == d ? r : build_axis_name(o);
         o += i != d || op_int(b->call, "keepdims") != 0;

@@ -85,11 +85,8 @@ read_ratios(Ctx *c, const OpCall *call, uint32_t naxis, const uint32_t *axis, Sc
 {
     Known given;
 
-    if (!op_param(c, call, 2, "scales", &given))
+    if (!op_param_list(c, call, 2, "scales as ratios", 2 * naxis, &given))
         return false;
-    if (given.n != 2 * naxis)
-        return op_fail(c, call, DIAG_MODEL,
-                       "input 2 (scales as ratios) has %u elements for %u axes", given.n, naxis);
     for (uint32_t i = 0; i < naxis; i++)
         s[axis[i]] = (Scale){ given.at[i], expr_int(c, RESIZE_RATIO), given.at[naxis + i] };
     return true;
@@ -132,11 +129,8 @@ read_scales(Ctx *c, const OpCall *call, Scale *s)
     if (!resized_axes(c, call, axis, &naxis))
         return false;
     if (has_in(call, 3)) {
-        if (!op_param(c, call, 3, "sizes", &sizes))
+        if (!op_param_list(c, call, 3, "sizes", naxis, &sizes))
             return false;
-        if (sizes.n != naxis)
-            return op_fail(c, call, DIAG_MODEL, "input 3 (sizes) has %u elements for %u axes",
-                           sizes.n, naxis);
         if (!op_string_is(call, "keep_aspect_ratio_policy", "stretch"))
             return keep_aspect(c, call, naxis, axis, sizes, s);
         for (uint32_t i = 0; i < naxis; i++)

@@ -1,6 +1,8 @@
 /* routine: types of operators that are library routines, functions in C (src/routine). */
 #include "op/build.h"
 
+#include "routine/routine.h"
+
 #include <string.h>
 
 bool
@@ -19,12 +21,8 @@ list_of(Ctx *c, DType t, const Expr *n)
 static bool
 is_ordered(Ctx *c, const OpCall *call, uint32_t i)
 {
-    DType t = call->in[i]->dtype;
-
-    if (dtype_info[t].bits == dtype_info[t].bytes * 8 &&
-        (!dtype_is_float(t) || dtype_info[t].bytes > 1))
-        return true;
-    return op_fail(c, call, DIAG_UNSUPPORTED,
+    return routine_type(call->in[i]->dtype) ||
+           op_fail(c, call, DIAG_UNSUPPORTED,
                    "input %u is %s; floats of 16 bits or more and integers of 8 are possible", i,
                    type_str(c, call->in[i]));
 }
@@ -67,40 +65,21 @@ infer_non_max_suppression(Ctx *c, const OpCall *call, const Type **out)
 {
     const Type *boxes = call->in[0], *scores = call->in[1];
     int64_t most = op_int(call, "most");
+    OpSizes size = { 0 };
 
     if (!op_rank_is(c, call, 0, 3) || !op_rank_is(c, call, 1, 3) ||
         !is_number(c, call, 2, DT_I64, "most boxes of a class") ||
         !is_number(c, call, 3, DT_F32, "overlap") || !is_number(c, call, 4, DT_F32, "least score"))
         return false;
-    if (!op_elements(c, call, 0, "f32") || !op_elements(c, call, 1, "f32") ||
-        !op_require_eq(c, call, boxes->dim[0], scores->dim[0], "images of boxes and of scores") ||
-        !op_require_eq(c, call, boxes->dim[1], scores->dim[2], "numbers of boxes and of scores") ||
-        !op_require_eq(c, call, boxes->dim[2], expr_int(c, 4), "numbers of a box"))
-        return false;
     const Expr *each = most < 0 ? boxes->dim[1] : expr_min(c, boxes->dim[1], expr_int(c, most));
-    const Expr *dim[2] = { expr_mul(c, expr_mul(c, scores->dim[0], scores->dim[1]), each),
-                           expr_int(c, 3) };
-    out[0] = type_new(c, DT_I64, 2, dim);
-    if (call->nout > 1)
-        out[1] = list_of(c, DT_I64, expr_int(c, 1));
-    return true;
+    op_size(c, &size, "room", expr_mul(c, expr_mul(c, scores->dim[0], scores->dim[1]), each));
+    return op_signature(c, call, op_info[call->op].meaning, &size, out);
 }
 
 bool
-infer_unique(Ctx *c, const OpCall *call, const Type **out)
+infer_ordered(Ctx *c, const OpCall *call, const Type **out)
 {
-    if (!is_ordered(c, call, 0) || !op_rank_is(c, call, 0, 2))
-        return false;
-    for (uint32_t i = 0; i < call->nout; i++)
-        out[i] = list_of(c, DT_I64, i == 3 ? expr_int(c, 1) : call->in[0]->dim[0]);
-    return true;
-}
-
-bool
-infer_lookup(Ctx *c, const OpCall *call, const Type **out)
-{
-    out[0] = type_with_dtype(c, call->in[0], DT_I64);
-    return is_ordered(c, call, 0) && op_same_dtype(c, call, 0, 1) && op_rank_is(c, call, 1, 1);
+    return is_ordered(c, call, 0) && infer_signature(c, call, out);
 }
 
 bool
@@ -144,36 +123,24 @@ infer_string_normalize(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* The contents of a file. */
-static bool
-is_file(Ctx *c, const OpCall *call)
-{
-    return op_rank_is(c, call, 0, 1) && op_elements(c, call, 0, "u8");
-}
-
-bool
-infer_image_size(Ctx *c, const OpCall *call, const Type **out)
-{
-    out[0] = list_of(c, DT_I64, expr_int(c, 2));
-    return is_file(c, call);
-}
-
 bool
 infer_image_points(Ctx *c, const OpCall *call, const Type **out)
 {
     int64_t form = op_int(call, "form");
+    OpSizes sizes = { 0 };
     Known size;
 
-    if (!is_file(c, call) || !op_param(c, call, 1, "size", &size))
+    if (!op_param(c, call, 1, "size", &size))
         return false;
     if (size.n != 2 || form < 0 || form > 2)
         return op_fail(c, call, DIAG_MODEL,
                        "the size has %u numbers, and the form is %lld; rows and columns, and 0, 1 "
                        "or 2 are possible",
                        size.n, (long long)form);
-    const Expr *dim[3] = { size.at[0], size.at[1], expr_int(c, form == 2 ? 1 : 3) };
-    out[0] = type_new(c, DT_U8, 3, dim);
-    return true;
+    op_size(c, &sizes, "rows", size.at[0]);
+    op_size(c, &sizes, "columns", size.at[1]);
+    op_size(c, &sizes, "depth", expr_int(c, form == 2 ? 1 : 3));
+    return op_signature(c, call, op_info[call->op].meaning, &sizes, out);
 }
 
 /* Runs only execute programs that import made, not programs in a user's text. */
@@ -215,17 +182,9 @@ is_for_program(Ctx *c, const OpCall *call)
 }
 
 bool
-infer_regex_match(Ctx *c, const OpCall *call, const Type **out)
+infer_program(Ctx *c, const OpCall *call, const Type **out)
 {
-    out[0] = type_with_dtype(c, call->in[0], DT_BOOL);
-    return is_for_program(c, call);
-}
-
-bool
-infer_tokens(Ctx *c, const OpCall *call, const Type **out)
-{
-    out[0] = type_with_dtype(c, call->in[0], DT_I64);
-    return is_for_program(c, call);
+    return is_for_program(c, call) && infer_signature(c, call, out);
 }
 
 /* The type of x with an axis added. */
@@ -368,30 +327,32 @@ bool
 infer_pairwise(Ctx *c, const OpCall *call, const Type **out)
 {
     int64_t k = op_int(call, "classes");
+    OpSizes size = { 0 };
 
-    if (call->in[0]->dtype != DT_F32 || !op_rank_is(c, call, 0, 2) || k < 2 || k > 1 << 15)
+    if (k < 2 || k > 1 << 15)
         return op_fail(c, call, DIAG_MODEL, "%lld classes of %s", (long long)k,
                        type_str(c, call->in[0]));
-    const Expr *dim[2] = { call->in[0]->dim[0], expr_int(c, k) };
-    out[0] = type_new(c, DT_F32, 2, dim);
-    return op_require_eq(c, call, call->in[0]->dim[1], expr_int(c, k * (k - 1) / 2),
-                         "columns of x and pairs of classes");
+    op_size(c, &size, "classes", expr_int(c, k));
+    op_size(c, &size, "pairs", expr_int(c, k * (k - 1) / 2));
+    return op_signature(c, call, op_info[call->op].meaning, &size, out);
 }
 
 bool
 infer_bit_cast(Ctx *c, const OpCall *call, const Type **out)
 {
-    const char *to = op_string(c, call, "to");
-    DType from = call->in[0]->dtype, t = dtype_from_name(to, strlen(to));
+    DType from = call->in[0]->dtype, t;
 
-    if (t == DT_NONE || t == DT_STR || from == DT_STR ||
-        dtype_info[t].bits != dtype_info[from].bits || dtype_info[t].bits < 8)
+    if (!op_named_type(c, call, "to", DT_NONE, &t))
+        return false;
+    if (t == DT_STR || from == DT_STR || dtype_info[t].bits != dtype_info[from].bits ||
+        dtype_info[t].bits < 8)
         return op_fail(c, call, DIAG_MODEL,
                        "input 0 is %s, and \"to\" is \"%s\"; types of 8 bits or more, and of one "
                        "size, are needed",
-                       type_str(c, call->in[0]), to);
+                       type_str(c, call->in[0]), dtype_info[t].name);
     if (op_int(call, "bytes") != dtype_info[t].bytes || op_int(call, "truth") != (t == DT_BOOL))
-        return op_fail(c, call, DIAG_MODEL, "\"bytes\" is %d for %s", dtype_info[t].bytes, to);
+        return op_fail(c, call, DIAG_MODEL, "\"bytes\" is %d for %s", dtype_info[t].bytes,
+                       dtype_info[t].name);
     out[0] = type_with_dtype(c, call->in[0], t);
     return true;
 }
@@ -399,34 +360,14 @@ infer_bit_cast(Ctx *c, const OpCall *call, const Type **out)
 bool
 infer_string_number(Ctx *c, const OpCall *call, const Type **out)
 {
-    const char *to = op_string(c, call, "to");
-    DType t = dtype_from_name(to, strlen(to));
+    DType t;
 
-    if (!op_elements(c, call, 0, "strings") ||
-        (t != DT_F64 && t != DT_I64 && t != DT_U64 &&
-         !op_fail(c, call, DIAG_MODEL, "\"to\" is \"%s\"; f64, i64 and u64 are possible", to)))
+    if (!op_elements(c, call, 0, "strings") || !op_named_type(c, call, "to", DT_NONE, &t))
         return false;
+    if (t != DT_F64 && t != DT_I64 && t != DT_U64)
+        return op_fail(c, call, DIAG_MODEL, "\"to\" is \"%s\"; f64, i64 and u64 are possible",
+                       dtype_info[t].name);
     out[0] = type_with_dtype(c, call->in[0], t);
-    return true;
-}
-
-bool
-infer_number_string(Ctx *c, const OpCall *call, const Type **out)
-{
-    out[0] = type_with_dtype(c, call->in[0], DT_STR);
-    return op_elements(c, call, 0, "f32, f64, i64 or u64");
-}
-
-bool
-infer_determinant(Ctx *c, const OpCall *call, const Type **out)
-{
-    const Type *x = call->in[0];
-
-    if (!op_elements(c, call, 0, "f32 or f64") || !op_rank_at_least(c, call, 0, 2) ||
-        !op_require_eq(c, call, x->dim[x->rank - 1], x->dim[x->rank - 2],
-                       "rows and columns of a matrix"))
-        return false;
-    out[0] = type_new(c, x->dtype, x->rank - 2u, x->dim);
     return true;
 }
 

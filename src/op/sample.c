@@ -174,21 +174,16 @@ static const char around[] =
 bool
 infer_roi_align(Ctx *c, const OpCall *call, const Type **out)
 {
-    const Type *x = call->in[0], *rois = call->in[1];
-    int64_t height = op_int(call, "output_height"), width = op_int(call, "output_width");
+    static const char *const sides[] = { "output_height", "output_width" };
+    OpSizes size = { 0 };
 
-    if (!op_need_floats(c, call, 0) || !op_rank_is(c, call, 0, 4) || !op_rank_is(c, call, 1, 2) ||
-        !op_same_dtype(c, call, 0, 1) ||
-        !op_require_eq(c, call, rois->dim[1], expr_int(c, 4),
-                       "axis 1 of the regions and the four coordinates") ||
-        !op_vector(c, call, 2, rois->dim[0], "the number of batch indices and of regions"))
-        return false;
-    if (height < 1 || width < 1)
-        return op_fail(c, call, DIAG_MODEL, "the output would be %lld by %lld", (long long)height,
-                       (long long)width);
-    const Expr *dim[] = { rois->dim[0], x->dim[1], expr_int(c, height), expr_int(c, width) };
-    out[0] = type_new(c, x->dtype, 4, dim);
-    return true;
+    for (int i = 0; i < 2; i++) {
+        if (op_int(call, sides[i]) < 1)
+            return op_fail(c, call, DIAG_MODEL, "attribute \"%s\" is %lld; 1 or more is needed",
+                           sides[i], (long long)op_int(call, sides[i]));
+        op_size(c, &size, sides[i], expr_int(c, op_int(call, sides[i])));
+    }
+    return op_signature(c, call, op_info[call->op].meaning, &size, out);
 }
 
 bool
@@ -249,21 +244,15 @@ expand_roi_align(Build *b)
 bool
 infer_max_roi_pool(Ctx *c, const OpCall *call, const Type **out)
 {
-    const Type *x = call->in[0], *rois = call->in[1];
     const Attr *shape = attr_find(call->attrs, "pooled_shape");
+    OpSizes size = { 0 };
 
-    if (!op_need_floats(c, call, 0) || !op_rank_is(c, call, 0, 4) || !op_rank_is(c, call, 1, 2) ||
-        !op_same_dtype(c, call, 0, 1) ||
-        !op_require_eq(c, call, rois->dim[1], expr_int(c, 5),
-                       "axis 1 of the regions and the image with four coordinates"))
-        return false;
     if (!shape || shape->kind != ATTR_INTS || shape->n != 2 || shape->ints[0] < 1 ||
         shape->ints[1] < 1)
         return op_fail(c, call, DIAG_MODEL, "pooled_shape is to be two numbers above 0");
-    const Expr *dim[] = { rois->dim[0], x->dim[1], expr_int(c, shape->ints[0]),
-                          expr_int(c, shape->ints[1]) };
-    out[0] = type_new(c, x->dtype, 4, dim);
-    return true;
+    op_size(c, &size, "rows", expr_int(c, shape->ints[0]));
+    op_size(c, &size, "columns", expr_int(c, shape->ints[1]));
+    return op_signature(c, call, op_info[call->op].meaning, &size, out);
 }
 
 /* Corners are rounded, halves away from zero, and belong to the region, which has at least one
@@ -325,43 +314,20 @@ read_deform(Ctx *c, const OpCall *call, Deform *d)
 bool
 infer_deform_conv(Ctx *c, const OpCall *call, const Type **out)
 {
-    const Type *x = call->in[0], *w = call->in[1], *off = call->in[2];
-    const Expr *dim[4];
+    static const char *const sides[] = { "rows", "columns" };
+    const Type *x = call->in[0], *w = call->in[1];
+    OpSizes size = { 0 };
     Deform d;
 
-    if (!read_deform(c, call, &d))
+    if (!read_deform(c, call, &d) || !op_rank_is(c, call, 0, 4) || !op_rank_is(c, call, 1, 4))
         return false;
-    for (uint32_t i = 0; i < call->nin; i++)
-        if (has_in(call, i) && (!op_need_floats(c, call, i) || !op_same_dtype(c, call, 0, i) ||
-                                !op_rank_is(c, call, i, i == 3 ? 1 : 4)))
-            return false;
-    const Expr *points = expr_scale(c, expr_mul(c, w->dim[2], w->dim[3]), d.offset_group);
-    dim[0] = x->dim[0];
-    dim[1] = w->dim[0];
-    for (uint32_t s = 0; s < 2; s++) {
-        dim[2 + s] = op_window_count(c, expr_offset(c, x->dim[2 + s], d.pad[s] + d.pad[2 + s]),
-                                     w->dim[2 + s], d.dilation[s], d.stride[s]);
-        if (!op_require_eq(c, call, off->dim[2 + s], dim[2 + s],
-                           "axis %u of the offsets and of the output", 2 + s))
-            return false;
-    }
-    if (!op_require_eq(c, call, x->dim[1], expr_scale(c, w->dim[1], d.group),
-                       "the channels of input 0 and of the weights, times the groups,") ||
-        !op_require_eq(c, call, off->dim[0], x->dim[0],
-                       "the batches of the offsets and of input 0") ||
-        !op_require_eq(c, call, off->dim[1], expr_scale(c, points, 2),
-                       "axis 1 of the offsets and two for each point of the window"))
-        return false;
-    if (has_in(call, 3) && !op_require_eq(c, call, call->in[3]->dim[0], w->dim[0],
-                                          "the extent of the bias and the output channels"))
-        return false;
-    for (uint32_t k = 0; has_in(call, 4) && k < 4; k++)
-        if (!op_require_eq(c, call, call->in[4]->dim[k], k == 1 ? points : dim[k],
-                           "axis %u of the mask and %s", k,
-                           k == 1 ? "the points of the window" : "of the output"))
-            return false;
-    out[0] = type_new(c, x->dtype, 4, dim);
-    return true;
+    op_size(c, &size, "group", expr_int(c, d.group));
+    op_size(c, &size, "offset_group", expr_int(c, d.offset_group));
+    for (uint32_t s = 0; s < 2; s++)
+        op_size(c, &size, sides[s],
+                op_window_count(c, expr_offset(c, x->dim[2 + s], d.pad[s] + d.pad[2 + s]),
+                                w->dim[2 + s], d.dilation[s], d.stride[s]));
+    return op_signature(c, call, op_info[call->op].meaning, &size, out);
 }
 
 bool

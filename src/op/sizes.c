@@ -42,9 +42,10 @@ constraint_add(Arena *a, Constraints *list, Constraint k)
 static bool
 add_constraint(Ctx *c, const OpCall *call, Constraint needed, const char *what)
 {
-    needed.why = call->loc.node
-                     ? arena_printf(c->arena, "%s, %s: %s", op_name(call), call->loc.node, what)
-                     : arena_printf(c->arena, "%s: %s", op_name(call), what);
+    needed.why =
+        !call->op || !call->loc.node
+            ? arena_printf(c->arena, "%s: %s", call->op ? op_name(call) : call->loc.node, what)
+            : arena_printf(c->arena, "%s, %s: %s", op_name(call), call->loc.node, what);
     return !call->constraints || constraint_add(c->arena, call->constraints, needed);
 }
 

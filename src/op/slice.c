@@ -140,11 +140,8 @@ split_sizes(Ctx *c, const OpCall *call, uint32_t axis, const Expr **size)
     Known given;
 
     if (has_in(call, 1)) {
-        if (!op_param(c, call, 1, "split", &given))
+        if (!op_param_list(c, call, 1, "split", call->nout, &given))
             return false;
-        if (given.n != n)
-            return op_fail(c, call, DIAG_MODEL, "input 1 (split) has %u entries for %u outputs",
-                           given.n, call->nout);
         for (uint32_t i = 0; i < n; i++)
             total = expr_add(c, total, size[i] = given.at[i]);
         return op_require_eq(c, call, total, dim,
@@ -190,9 +187,9 @@ expand_split(Build *b)
 {
     const Expr *begin = expr_int(b->c, 0), *at[TN_MAX_RANK];
     const Expr **size = NEW_ARRAY(b->c->arena, const Expr *, b->call->nout);
-    uint32_t rank = b->call->in[0]->rank, d;
+    uint32_t rank = b->call->in[0]->rank, d = build_along_axis(b, rank);
 
-    if (!op_axis_attr(b->c, b->call, rank, &d) || !split_sizes(b->c, b->call, d, size))
+    if (!split_sizes(b->c, b->call, d, size))
         return false;
     for (uint32_t k = 0; k < rank; k++)
         at[k] = build_axis(b, k);
@@ -288,11 +285,10 @@ expand_concat(Build *b)
 {
     Ctx *c = b->c;
     const OpCall *call = b->call;
-    uint32_t *part = NEW_ARRAY(c->arena, uint32_t, call->nin), n = 0, d;
+    uint32_t *part = NEW_ARRAY(c->arena, uint32_t, call->nin), n = 0,
+             d = build_along_axis(b, call->in[0]->rank);
 
     b->moves = true;
-    if (!op_axis_attr(c, call, call->in[0]->rank, &d))
-        return false;
     for (uint32_t i = 0; i < call->nin; i++)
         if (!expr_is(call->in[i]->dim[d], 0) || (!n && i + 1 == call->nin))
             part[n++] = i;

@@ -130,10 +130,7 @@ expand_tensor_scatter(Build *b)
 {
     Arena *a = b->c->arena;
     const OpCall *call = b->call;
-    uint32_t rank = call->in[0]->rank, axis;
-
-    if (!op_axis_attr(b->c, call, rank, &axis))
-        return false;
+    uint32_t rank = call->in[0]->rank, axis = build_along_axis(b, rank);
     bool circular = op_string_is(call, "mode", "circular"), placed = has_in(call, 2);
     build_name(b, "new", call->in[1]->dim[axis]);
     build_name(b, "rows", call->in[0]->dim[axis]);
@@ -148,29 +145,6 @@ expand_tensor_scatter(Build *b)
 }
 
 /* ---- causal_conv: each channel convolved with its own k weights, after k - 1 earlier inputs */
-
-bool
-infer_causal_conv(Ctx *c, const OpCall *call, const Type **out)
-{
-    const Type *x = call->in[0], *w = call->in[1];
-
-    if (!op_need_floats(c, call, 0) || !op_rank_is(c, call, 0, 3) || !op_rank_is(c, call, 1, 3) ||
-        !op_same_dtype(c, call, 0, 1) ||
-        !op_require_eq(c, call, w->dim[0], x->dim[1], "the channels of weights and input") ||
-        !op_require_eq(c, call, w->dim[1], expr_int(c, 1),
-                       "axis 1 of the weights and one channel of each"))
-        return false;
-    const Expr *state[] = { x->dim[0], x->dim[1], expr_offset(c, w->dim[2], -1) };
-    if (!op_vector(c, call, 2, x->dim[1], "the extent of the bias and the channels") ||
-        (has_in(call, 3) && (!op_rank_is(c, call, 3, 3) ||
-                             !op_require_dims(c, call, 3, call->in[3]->dim, state,
-                                              "the state and of what comes before the input"))))
-        return false;
-    out[0] = x;
-    if (call->nout > 1)
-        out[1] = type_new(c, x->dtype, 3, state);
-    return true;
-}
 
 bool
 expand_causal_conv(Build *b)
@@ -236,40 +210,25 @@ infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
                        gated ? "needs" : "has no", delta ? "needs" : "has no");
     if (!heads_given(c, call, &heads, &kv))
         return false;
-    for (uint32_t i = 0; i < call->nin; i++)
-        if (has_in(call, i) &&
-            (!op_need_floats(c, call, i) || !op_rank_is(c, call, i, i == STATE ? 4 : 3) ||
-             !op_require_eq(c, call, call->in[i]->dim[0], call->in[0]->dim[0],
-                            "the batches of inputs %u and 0", i) ||
-             (i != STATE && !op_require_eq(c, call, call->in[i]->dim[1], call->in[0]->dim[1],
-                                           "the lengths of inputs %u and 0", i))))
-            return false;
     const Type *q = call->in[QUERY], *v = call->in[VALUE];
-    const Expr *k_size = expr_div(c, q->dim[2], expr_int(c, heads)),
-               *v_size = expr_div(c, v->dim[2], expr_int(c, kv));
-    const Expr *dim[] = { q->dim[0], q->dim[1], expr_scale(c, v_size, heads) },
-               *state[] = { q->dim[0], expr_int(c, kv), k_size, v_size };
-    if (!op_require_multiple(c, call, q->dim[2], expr_int(c, heads),
-                             "the last axis of the queries and heads times their size") ||
-        !op_require_eq(c, call, call->in[KEY]->dim[2], expr_scale(c, k_size, kv),
-                       "the last axis of the keys and heads times their size") ||
-        !op_require_multiple(c, call, v->dim[2], expr_int(c, kv),
-                             "the last axis of the values and heads times their size") ||
-        (gated && !decays_by_head(c, call, k_size, kv) &&
-         !op_require_eq(c, call, call->in[DECAY]->dim[2], expr_scale(c, k_size, kv),
-                        "the last axis of the decay and heads times the size of their keys")) ||
-        (delta && !expr_is(call->in[BETA]->dim[2], 1) &&
-         !op_require_eq(c, call, call->in[BETA]->dim[2], expr_int(c, kv),
-                        "the last axis of beta and the heads")))
+    if (!op_rank_is(c, call, QUERY, 3) || !op_rank_is(c, call, VALUE, 3))
         return false;
-    for (uint32_t d = 1; has_in(call, STATE) && d < 4; d++)
-        if (!op_require_eq(c, call, call->in[STATE]->dim[d], state[d],
-                           "axis %u of the past state and of the state", d))
-            return false;
-    out[0] = type_new(c, q->dtype, 3, dim);
-    if (call->nout > 1)
-        out[1] = type_new(c, has_in(call, STATE) ? call->in[STATE]->dtype : q->dtype, 4, state);
-    return true;
+    OpSizes size = { 0 };
+    const Expr *k_size = expr_div(c, q->dim[2], expr_int(c, heads));
+    op_size(c, &size, "heads", expr_int(c, heads));
+    op_size(c, &size, "kv_heads", expr_int(c, kv));
+    op_size(c, &size, "head_size", k_size);
+    op_size(c, &size, "value_size", expr_div(c, v->dim[2], expr_int(c, kv)));
+    if (!op_signature(c, call, op_info[call->op].meaning, &size, out))
+        return false;
+    if (call->nout > 1 && has_in(call, STATE))
+        out[1] = type_with_dtype(c, out[1], call->in[STATE]->dtype);
+    return (!gated || decays_by_head(c, call, k_size, kv) ||
+            op_require_eq(c, call, call->in[DECAY]->dim[2], expr_scale(c, k_size, kv),
+                          "the last axis of the decay and heads times the size of their keys")) &&
+           (!delta || expr_is(call->in[BETA]->dim[2], 1) ||
+            op_require_eq(c, call, call->in[BETA]->dim[2], expr_int(c, kv),
+                          "the last axis of beta and the heads"));
 }
 
 bool

@@ -91,8 +91,7 @@ check_block(InPlaceCheck *k, const Block *b)
             k->store = NULL;
             break;
         case TREE_BUFFER:
-        case TREE_AHEAD:
-        case TREE_NOTE: break;
+        case TREE_AHEAD: break;
         }
         check_block(k, &t->body);
         check_block(k, &t->other);

@@ -22,8 +22,6 @@ typedef struct {
 /* Give each item an offset such that no two items that are live at once overlap; returns the total.
  * Sizes are multiples of PLAN_ALIGN, so offsets are too. */
 int64_t plan_pack(Arena *scratch, PackItem *item, uint32_t n);
-/* The most bytes live at once: no packing is smaller. */
-int64_t plan_max_live(Arena *scratch, PackItem *item, uint32_t n);
 
 /* Offsets of all blocks; returns the arena's size. */
 const Expr *plan_place(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n);

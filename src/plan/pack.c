@@ -1,12 +1,13 @@
 /* pack: offsets in one arena for blocks with different live ranges.
  *
- * Blocks of known size are placed largest first, each in the lowest gap that no block live at the
- * same time occupies; two other orders are tried and the smallest arena wins.
+ * Blocks of known size are placed in the order of time, each in the lowest gap that is free then.
+ * If comparing all pairs of live blocks does not take too long, two other orders are tried, the
+ * largest and the longest lived first, each block in the lowest gap that no block live at the same
+ * time occupies; the smallest arena wins.
  *
  * A block whose size is a number times one monomial (12288*batch) is packed the same way among the
  * blocks of that monomial, in units of it: one region of the arena per monomial, as tight as a
- * static plan. If comparing all pairs of live blocks would take too long, they are placed in the
- * order of time, each in the lowest gap that is free then.
+ * static plan.
  *
  * The rest (4*n + 8, or few bytes times a monomial, where alignment would cost more than sharing
  * gains) goes to slots: a block takes a free slot that is provably large enough, or enlarges one,
@@ -151,74 +152,19 @@ pack_in_order(Lives *l, PackItem **item, uint32_t n, bool *placed)
     return total;
 }
 
-/* Walk through time: begin(user, item) before end(user, item) of those that end at the same
- * node. */
-static void
-walk_time(Arena *scratch, PackItem *item, uint32_t n, void (*begin)(void *user, PackItem *i),
-          void (*end)(void *user, PackItem *i), void *user)
-{
-    PackItem **starts = NEW_ARRAY(scratch, PackItem *, n),
-             **ends = NEW_ARRAY(scratch, PackItem *, n);
-    uint32_t ended = 0;
-
-    for (uint32_t i = 0; i < n; i++)
-        starts[i] = ends[i] = &item[i];
-    if (n) {
-        qsort(starts, n, sizeof *starts, earlier_first);
-        qsort(ends, n, sizeof *ends, ends_earlier_first);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        for (; ended < n && ends[ended]->last < starts[i]->first; ended++)
-            end(user, ends[ended]);
-        begin(user, starts[i]);
-    }
-}
-
-typedef struct {
-    int64_t live, most;
-    uint64_t count, pairs;
-} PackStats;
-
-static void
-census_begin(void *user, PackItem *i)
-{
-    PackStats *c = user;
-
-    c->live += i->size;
-    c->most = c->live > c->most ? c->live : c->most;
-    c->pairs += c->count++;
-}
-
-static void
-census_end(void *user, PackItem *i)
-{
-    PackStats *c = user;
-
-    c->live -= i->size;
-    c->count--;
-}
-
-int64_t
-plan_max_live(Arena *scratch, PackItem *item, uint32_t n)
-{
-    PackStats c = { 0 };
-
-    walk_time(scratch, item, n, census_begin, census_end, &c);
-    return c.most;
-}
-
-/* Free ranges below `top`, by address; no two are adjacent. */
+/* Free ranges below `top`, by address; no two are adjacent. live: items placed now; pairs: of items
+ * that are live at once. */
 typedef struct {
     Arena *arena;
     VEC(Hole) hole;
     int64_t top;
+    uint64_t live, pairs;
 } FreeList;
 
 static void
-take_lowest(void *user, PackItem *item)
+take_lowest(FreeList *f, PackItem *item)
 {
-    FreeList *f = user;
-
+    f->pairs += f->live++;
     for (uint32_t i = 0; i < f->hole.n; i++)
         if (f->hole.at[i].end - f->hole.at[i].begin >= item->size) {
             item->offset = f->hole.at[i].begin;
@@ -232,12 +178,12 @@ take_lowest(void *user, PackItem *item)
 }
 
 static void
-give_back(void *user, PackItem *item)
+give_back(FreeList *f, const PackItem *item)
 {
-    FreeList *f = user;
     Hole h = { item->offset, item->offset + item->size };
     uint32_t lo = 0, hi = f->hole.n;
 
+    f->live--;
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
         if (f->hole.at[mid].begin < h.begin)
@@ -265,43 +211,52 @@ give_back(void *user, PackItem *item)
     }
 }
 
+/* Walks through time: an item is given back after its last node. */
 static int64_t
-pack_in_time(Arena *scratch, PackItem *item, uint32_t n)
+pack_in_time(Arena *scratch, PackItem **starts, PackItem **ends, uint32_t n, uint64_t *pairs)
 {
     FreeList f = { .arena = scratch };
+    uint32_t ended = 0;
 
-    walk_time(scratch, item, n, take_lowest, give_back, &f);
+    qsort(starts, n, sizeof *starts, earlier_first);
+    qsort(ends, n, sizeof *ends, ends_earlier_first);
+    for (uint32_t i = 0; i < n; i++) {
+        for (; ended < n && ends[ended]->last < starts[i]->first; ended++)
+            give_back(&f, ends[ended]);
+        take_lowest(&f, starts[i]);
+    }
+    *pairs = f.pairs;
     return f.top;
 }
 
 int64_t
 plan_pack(Arena *scratch, PackItem *item, uint32_t n)
 {
-    int (*const order[])(const void *, const void *) = { larger_first, longer_lived_first,
-                                                         earlier_first };
+    int (*const order[])(const void *, const void *) = { longer_lived_first, larger_first };
     PackItem **sorted = NEW_ARRAY(scratch, PackItem *, n);
-    int64_t *offset = NEW_ARRAY(scratch, int64_t, n), best = INT64_MAX;
+    int64_t *offset = NEW_ARRAY(scratch, int64_t, n);
     bool *placed = NEW_ARRAY(scratch, bool, n);
     Lives l = { .item = NEW_ARRAY(scratch, PackItem *, n),
                 .latest = NEW_ARRAY(scratch, NodeId, n),
                 .placed = placed,
                 .base = item,
                 .used = NEW_ARRAY(scratch, Hole, n) };
-    PackStats c = { 0 };
+    uint64_t pairs;
 
     if (!n)
         return 0;
-    walk_time(scratch, item, n, census_begin, census_end, &c);
-    if (c.pairs > PACK_PAIRS)
-        return pack_in_time(scratch, item, n);
     for (uint32_t i = 0; i < n; i++)
         sorted[i] = l.item[i] = &item[i];
-    qsort(l.item, n, sizeof *l.item, earlier_first);
+    int64_t best = pack_in_time(scratch, l.item, sorted, n, &pairs);
+    if (pairs > PACK_PAIRS)
+        return best;
+    for (uint32_t i = 0; i < n; i++)
+        offset[i] = item[i].offset;
     lives_build(&l, 0, n);
     for (size_t o = 0; o < sizeof order / sizeof *order; o++) {
         qsort(sorted, n, sizeof *sorted, order[o]);
         int64_t total = pack_in_order(&l, sorted, n, placed);
-        if (total >= best)
+        if (total > best)
             continue;
         best = total;
         for (uint32_t i = 0; i < n; i++)

@@ -361,6 +361,14 @@ reads_along(Low *l, const Scalar *factor, uint32_t axis)
     return n;
 }
 
+static bool
+is_before(Low *l, const Contraction *k, const Scalar *slides, uint32_t x, uint32_t y)
+{
+    uint32_t n = reads_along(l, k->b, x), m = reads_along(l, k->b, y);
+
+    return n != m ? n > m : slides && dimension_of(slides, x) < dimension_of(slides, y);
+}
+
 /* Sums in the memory order of the operand that slides, contiguous ones innermost: channels inside
  * the window if they are last in memory, the window inside channels if those are first. Other
  * operands keep the nest's order. But sums that fewer of the columns' reads vary with are inside of
@@ -379,16 +387,8 @@ sums_in_memory_order(Low *l, const Contraction *k, uint32_t *sum)
             if ((here & k->sum) && (here & parallel))
                 slides = operand[i];
         }
-    for (uint32_t i = 1; slides && i < n; i++)
-        for (uint32_t j = i;
-             j > 0 && dimension_of(slides, sum[j - 1]) > dimension_of(slides, sum[j]); j--) {
-            uint32_t t = sum[j];
-            sum[j] = sum[j - 1];
-            sum[j - 1] = t;
-        }
     for (uint32_t i = 1; i < n; i++)
-        for (uint32_t j = i;
-             j > 0 && reads_along(l, k->b, sum[j - 1]) < reads_along(l, k->b, sum[j]); j--) {
+        for (uint32_t j = i; j > 0 && is_before(l, k, slides, sum[j], sum[j - 1]); j--) {
             uint32_t t = sum[j];
             sum[j] = sum[j - 1];
             sum[j - 1] = t;

@@ -46,7 +46,7 @@ typedef struct {
 
 Low low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part);
 
-/* ---- axes (axes.c, grain.c) ------------------------------------------------------------------ */
+/* ---- axes (axes.c) --------------------------------------------------------------------------- */
 
 const Expr *low_extent(Low *l, uint32_t axis); /* with outer axes bound */
 const Expr *axes_product(Low *l, const uint32_t *axis, uint32_t n);
@@ -54,8 +54,6 @@ const Expr *axes_product(Low *l, const uint32_t *axis, uint32_t n);
  * may be bound to 0 and inner to an index over the product of both extents. */
 bool low_collapses(Low *l, uint32_t outer, uint32_t inner, const Scalar *const *value,
                    uint32_t nvalue, const Write *w);
-/* Iterations worth a thread, from the scalar operations of one. */
-const Expr *low_grain(Ctx *c, const Machine *m, const Expr *work_per_trip);
 
 /* ---- values (lower_value.c) ------------------------------------------------------------------ */
 

@@ -565,19 +565,17 @@ work_below(Env *e, const LoopNode *n, const Expr *points)
     return work;
 }
 
-/* Do non-temporal stores write complete lines? */
-static bool
-streams_are_lines(Points *p)
+/* The number of iterations of the parallel loop that are worth a thread. If one core finishes a share
+ * of the loop while a worker wakes up, it is faster alone; so a share has at least the operations of
+ * that time, at the rate of vector additions. Memory-bound loops take longer for these operations,
+ * so they gain more than this estimate. */
+static const Expr *
+grain_of(const Env *e, const Expr *work_per_trip)
 {
-    for (uint32_t b = 0; p->stream && b < p->k->nin + p->k->nout; b++)
-        if (p->stream[b] != STREAM_NONE && p->stream[b] != STREAM_MADE)
-            return points_refuse(p,
-                                 "%s goes past the caches in vectors that are whole lines of %u "
-                                 "bytes: vectors of it have %u bytes, %s",
-                                 p->k->buffer.at[b].name, p->m->line_bytes, p->m->vector_bytes,
-                                 p->stream[b] == STREAM_TORN ? "and some begin inside a line"
-                                                             : "and none of them is whole");
-    return true;
+    const Expr *one = expr_int(e->c, 1),
+               *worth = expr_int(e->c, machine_waking_operations(e->p->m));
+
+    return expr_max(e->c, one, expr_div(e->c, worth, expr_max(e->c, one, work_per_trip)));
 }
 
 bool
@@ -610,9 +608,7 @@ points_lower(Points *p)
     lower_body(&e, p->root, &k->tree);
     if (p->why || !streams_are_lines(p))
         return false;
-    if (p->grain)
-        k->grain = expr_int(p->c, p->grain);
-    else if (e.task == top && top != p->root)
-        k->grain = low_grain(p->c, p->m, work_below(&e, top, expr_int(p->c, 1)));
+    if (e.task == top && top != p->root)
+        k->grain = grain_of(&e, work_below(&e, top, expr_int(p->c, 1)));
     return true;
 }

@@ -3,20 +3,17 @@
 #include "text/text.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 bool
 points_refuse(Points *p, const char *format, ...)
 {
-    char text[512]; /* a longer reason is truncated: names may be long */
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
     if (!p->why)
-        p->why = arena_str(p->a, text);
+        p->why = arena_vprintf(p->a, format, args);
+    va_end(args);
     return false;
 }
 

@@ -227,7 +227,6 @@ typedef struct Points {
     LoopNode *root;
     IterId (*axis)[NEST_MAX_AXES]; /* [part][axis] */
     uint32_t apart; /* every part has loops of its own for that many of the innermost shared axes */
-    int64_t grain;  /* iterations of the parallel loop that are worth a thread; 0: not given */
     /* [nin + nout] arguments with non-temporal stores; NULL: none */
     Stream *stream;
     const char *why; /* the first step that failed, and why; NULL: none */
@@ -262,8 +261,6 @@ LoopNode *node_only_leaf(const LoopNode *n);
 LoopNode *points_loop(Points *p, Sym name);
 IterId points_iter(Points *p, Sym name); /* the iterator of this name; 0, refused */
 IterId iter_new(Points *p, Sym name, AxisKind kind);
-/* Moves the buffers of one loop's body to another's. */
-void points_live_at(Points *p, const LoopNode *was, LoopNode *is);
 bool name_is_free(Points *p, Sym name, Sym prefix); /* or refused */
 /* The leaf that adds to (or is) part `part`. */
 LoopNode *part_leaf(Points *p, uint32_t part);
@@ -294,6 +291,8 @@ bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const LoopNode
 bool points_same_skip(const Points *p, IterId a, IterId b);
 /* Are all loops with omitted blocks still as the steps found them? (step_omit.c) */
 bool omits_hold(Points *p);
+/* Do non-temporal stores write complete lines, now that there is a tree? (step_stream.c) */
+bool streams_are_lines(Points *p);
 /* The reads of a buffer in all parts. */
 typedef struct {
     uint32_t part;
@@ -327,6 +326,5 @@ bool step_omit(Points *p, const Step *s);
 bool step_prefetch(Points *p, const Step *s);
 bool step_stream(Points *p, const Step *s);
 bool step_alone(Points *p, const Step *s);
-bool step_grain(Points *p, const Step *s);
 
 #endif

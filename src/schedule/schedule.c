@@ -159,8 +159,8 @@ schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *
     double alone = 0, all = 0, straight = 0;
     uint32_t points = 0;
     for (uint32_t i = 0; i < n; i++) {
-        CodeSize size = kernel_code_size(c, &piece[i]);
-        straight = size.straight > straight ? size.straight : straight;
+        double here = kernel_straight_code(c, &piece[i]);
+        straight = here > straight ? here : straight;
     }
     do {
         CostQuery query = { .size = sizes.size, .nsize = sizes.nsize, .threads = 1, .far = far };

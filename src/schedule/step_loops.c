@@ -53,8 +53,9 @@ divides(Points *p, IterId x, int64_t n)
            expr_divisible(p->c, NULL, p->k->part[it->part].nest->axis[it->axis].extent, n) == YES;
 }
 
-void
-points_live_at(Points *p, const LoopNode *was, LoopNode *is)
+/* Moves the buffers of one loop's body to another's. */
+static void
+live_at(Points *p, const LoopNode *was, LoopNode *is)
 {
     for (uint32_t i = 1; i < p->hold.n; i++)
         p->hold.at[i].at = p->hold.at[i].at == was ? is : p->hold.at[i].at;
@@ -122,7 +123,7 @@ step_split(Points *p, const Step *s)
     child->up = n;
     for (uint32_t i = 0; i < child->body.n; i++)
         child->body.at[i]->up = child;
-    points_live_at(p, n, child);
+    live_at(p, n, child);
     n->iter = outer;
     n->body.at = NULL;
     n->body.n = n->body.cap = n->holds.n = n->copies.n = n->puts.n = 0;
@@ -189,7 +190,7 @@ step_fuse(Points *p, const Step *s)
         first->body = n->body;
         first->copies = n->copies;
         first->puts = n->puts;
-        points_live_at(p, n, first);
+        live_at(p, n, first);
         for (uint32_t i = 0; i < first->body.n; i++)
             first->body.at[i]->up = first;
     }
@@ -534,13 +535,6 @@ step_walk(Points *p, const Step *s)
     n->body.n = 1;
     n->body.at[0] = inside;
     inside->up = n;
-    return true;
-}
-
-bool
-step_grain(Points *p, const Step *s)
-{
-    p->grain = s->number;
     return true;
 }
 

@@ -47,3 +47,17 @@ step_stream(Points *p, const Step *s)
     p->stream[b] = STREAM_ASKED;
     return true;
 }
+
+bool
+streams_are_lines(Points *p)
+{
+    for (uint32_t b = 0; p->stream && b < p->k->nin + p->k->nout; b++)
+        if (p->stream[b] != STREAM_NONE && p->stream[b] != STREAM_MADE)
+            return points_refuse(p,
+                                 "%s goes past the caches in vectors that are whole lines of %u "
+                                 "bytes: vectors of it have %u bytes, %s",
+                                 p->k->buffer.at[b].name, p->m->line_bytes, p->m->vector_bytes,
+                                 p->stream[b] == STREAM_TORN ? "and some begin inside a line"
+                                                             : "and none of them is whole");
+    return true;
+}

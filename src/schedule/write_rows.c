@@ -51,8 +51,7 @@ ask_ahead(Draft *w, RowPart *r, Text *t, const char *around)
     bool bare = read[0] && !read[1] && !read[0]->u.load.outside;
     uint32_t slot = bare ? read[0]->u.load.slot : r->low.n->nin;
     uint32_t buffer = slot < r->low.n->nin ? k->part[r->part].buffer[slot] : k->nin;
-    if (buffer >= k->nin ||
-        cost_argument_level(w->c, k, w->p->m, &(CostQuery){ .threads = 1 }, buffer) != LEVEL_MEMORY)
+    if (buffer >= k->nin || cost_argument_level(w->c, k, w->p->m, buffer) != LEVEL_MEMORY)
         return;
     double row =
         (double)(expr_or(row_extent(r, r->sum + r->nsum - r->nsum_fused, r->nsum_fused), 1) *

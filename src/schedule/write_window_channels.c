@@ -30,6 +30,9 @@ typedef struct {
 enum { MAX_WRITTEN_OUT = 256 };
 /* positions per tile, halved each time; bounds the list: eight sums hide the latency of each */
 enum { MOST_ACROSS = 8 };
+/* rows of a band, divided each time, if the length of a row is open: more reuse the same copies
+ * little more often */
+enum { MOST_OPEN_BAND = 16 };
 
 /* ---- recognising ----------------------------------------------------------------------------- */
 
@@ -109,8 +112,11 @@ write_tiles(Channels *k, Text *t, const char *task, const char *rows, int64_t ac
     const char *window = axis_names(w, 0, k->sums.axis, k->sums.n),
                *c = axis_name(w, 0, k->channel);
 
-    text_printf(t, "split %s by %lld -> xb_ xr_\n",
-                axis_name(w, 0, k->image.slide[k->image.nslide - 1].axis), (long long)across);
+    uint32_t x = k->image.slide[k->image.nslide - 1].axis;
+    bool open =
+        !expr_const(low_extent(k->l, x), NULL); /* sums are in registers: it must be known */
+    text_printf(t, "split %s by %lld -> xb_ xr_%s\n", axis_name(w, 0, x), (long long)across,
+                open ? " peel 1" : "");
     text_printf(t, "split %s by %lld -> cb_ cv_\nsplit cv_ by %lld -> cr_ cl_\n", c,
                 (long long)(vectors * lanes), (long long)lanes);
     text_printf(t, "order %s %s xb_ cb_ %s xr_ cr_ cl_\nfuse %s -> task\n", task, rows, window,
@@ -189,8 +195,8 @@ edge_tiles(Channels *k, BorderOutputs column, int64_t across)
 }
 
 /* A task computes a row from the image in place. Tiles at its ends, and rows at the borders, are
- * peeled, so that all others read without a guard. Each of these bodies unrolls a row of the
- * window, not all of it. */
+ * peeled where their number is known, so that all others read without a guard. Each of these bodies
+ * unrolls a row of the window, not all of it. */
 static void
 write_rows_of(Channels *k, int64_t across, int64_t vectors)
 {
@@ -204,9 +210,9 @@ write_rows_of(Channels *k, int64_t across, int64_t vectors)
 
     for (uint32_t i = 0; i + 1 < nslide; i++)
         if (!edge_of(k, &k->image.slide[i], &row[i]))
-            return;
+            row[i] = (BorderOutputs){ 0 };
     if (!edge_of(k, x, &column))
-        return;
+        column = (BorderOutputs){ 0 };
     write_tiles(k, &t, task, "", across, vectors, 1);
     BorderOutputs tiles = edge_tiles(k, column, across);
     if (tiles.first || tiles.last)
@@ -289,10 +295,11 @@ write_window_channels(Draft *w)
                   dtype_info[k.reduce->dtype].bytes;
     for (uint32_t i = 0; i < k.image.nslide; i++)
         row *= k.image.slide[i].phases;
-    int64_t fit =
-        row > 0 ? machine_block_bytes(m, LEVEL_L2) / row - (first->span - 1) / first->stride : 0;
+    int64_t fit = row > 0
+                      ? machine_block_bytes(m, LEVEL_L2) / row - (first->span - 1) / first->stride
+                      : MOST_OPEN_BAND;
     int64_t row_points = k.sums.points / expr_or(low_extent(l, k.sums.axis[0]), 1);
-    for (int64_t across = MOST_ACROSS; across >= 2; across /= 2)
+    for (int64_t across = MOST_ACROSS; across >= (wide < 0 ? 1 : 2); across /= 2)
         for (int64_t vectors = 1; vectors <= 2; vectors++) {
             if (across * vectors + vectors + 2 > m->vector_registers ||
                 (wide >= 0 && across > wide && p->k->npart == 1))
@@ -309,7 +316,7 @@ write_window_channels(Draft *w)
                 write_rows_of(&k, across, vectors);
             if (across * vectors * k.sums.points > MAX_WRITTEN_OUT)
                 continue;
-            if (k.nouter)
+            if (k.nouter && row > 0)
                 write_band(&k, 0, across, vectors);
             for (int64_t band = fit; k.image.nslide > 1 && band >= 1; band /= FEWER)
                 if (high == 0 || band < high)

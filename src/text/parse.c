@@ -260,7 +260,7 @@ word_is_reserved(const char *s)
         " let in for scan over nest reduce true false inf nan at inside index value broadcast "
         /* of kernels */
         " from lanes evens odds hsum hmax hmin hprod by if else serial parallel unrolled register "
-        " scratch local part grain note as kept density kernel schedule trips step origin shared "
+        " scratch local part grain as kept density kernel schedule trips step origin shared "
         " variant ahead far "
         /* of schedules */
         " of exact peel guard pad unroll vector reg odd turned factored pitched lhs rhs ";

@@ -21,6 +21,8 @@ const Type *type_simplify(Ctx *c, const Type *t);
 /* of its dimensions, all at once */
 const Type *type_subst(Ctx *c, const Type *t, const Binding *b, uint32_t n);
 typedef VEC(Binding) BoundSizes;
+/* A symbol of e that is not among the bound ones; NULL: none. */
+Sym unbound_symbol(const BoundSizes *bound, const Expr *e);
 /* Binds the symbols that are dimensions by themselves in the first n declared types to the
  * dimensions of the given types, of the same ranks. False: some symbol of all ndeclared types is no
  * dimension by itself, so nothing determines it. */

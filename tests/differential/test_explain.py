@@ -11,7 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
-REASONS = {"visible", "order", "pair", "capacity", "cost", "unproven", "rival", "user"}
+REASONS = {"visible", "order", "pair", "capacity", "cost", "unproven", "rival"}
 
 
 def explain(*args):

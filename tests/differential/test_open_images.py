@@ -199,3 +199,28 @@ def test_the_row_of_a_pixel_is_found_outside_of_sums(tmp_path):
         if " + (tn_splat_" in line and "tn_load" not in line:
             assert "tn_div(" not in line and "tn_mod(" not in line, line
     assert re.search(r"const int64_t y\d+ = tn_(div|mod)\(", text)
+
+
+@pytest.mark.parametrize("kernel, stride, pad", [(3, 2, 1), (3, 1, 0), (5, 1, 2)])
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "depthwise"])
+def test_windows_of_channels(op, kernel, stride, pad, tmp_path):
+    """Channels are lanes wherever an image of open size lies so, at its border as well."""
+    rng = np.random.default_rng(0)
+    shape = dict(kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
+    w = rng.standard_normal((48, 1, kernel, kernel)).astype(np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], group=48, **shape) if op == "depthwise" else helper.make_node(op, ["x"], ["y"], **shape)
+    graph = helper.make_graph([node], "windows", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 48, "h", "w"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(w, "w")] if op == "depthwise" else [])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    words = ["compile", tmp_path / "m.onnx", "--target", "x86-64-v3", "--io-format", "x=nhwc", "--io-format", "y=nhwc"]
+    chosen = tenon(*words, "--dump=choose", "--stop-after=choose")
+    assert "run cl_ vector" in chosen and " peel 1" in chosen, chosen
+    tenon(*words, "-o", tmp_path / "m.so")
+    tenon("compile", tmp_path / "m.onnx", "--plain", "-o", tmp_path / "plain.so")
+    for i, (h, wide) in enumerate([(kernel, kernel), (5, 6), (7, 23), (34, 17)]):
+        x = rng.standard_normal((1 + i % 2, 48, h, wide)).astype(np.float32)
+        for name, given in (("m", x.transpose(0, 2, 3, 1)), ("plain", x)):
+            np.save(tmp_path / "x.npy", given)
+            tenon("run", tmp_path / f"{name}.so", "--input", f"x=@{tmp_path}/x.npy", "--output-dir", tmp_path)
+            (tmp_path / "y.npy").rename(tmp_path / f"{name}.npy")
+        np.testing.assert_allclose(np.load(tmp_path / "m.npy").transpose(0, 3, 1, 2), np.load(tmp_path / "plain.npy"), rtol=1e-4, atol=1e-5)

@@ -102,7 +102,7 @@ def test_its_sizes_are_checked_as_it_runs(tmp_path):
 
 @pytest.mark.parametrize("op, inputs, says", [
     ("Blend", [("x", F, ["b", "n"]), ("y", TensorProto.INT32, ["b", "n"]), ("s", F, [])], "no nest my.Blend of the file of nests takes f32[b, n], i32[b, n], f32[]"),
-    ("Blend", [("x", F, [2, 3]), ("y", F, [2, 4]), ("s", F, [])], "axis 1 of input 1 is 4; the nest my.Blend has 3 there"),
+    ("Blend", [("x", F, [2, 3]), ("y", F, [2, 4]), ("s", F, [])], "axis 1 of input 1, and what the nest my.Blend declares, differ: 4 and 3"),
     ("Lost", [("x", F, ["n"])], "stands alone in no dimension of an input"),
     ("Nobody", [("x", F, ["n"])], "Nobody"),
 ])

@@ -298,13 +298,13 @@ def changed(m, name, shape):
 
 
 @pytest.mark.parametrize("name, to, words", [
-    ("k", ("b", "s", 40), "dimension 2 of input 1 (k) is 40, not 32"),
+    ("k", ("b", "s", 40), "axis 2 of input 1 (k) and shared*size differ: 40 and 32"),
     ("v", ("b", "s"), "input 2 (v) is f32[b, s]; [b, s, shared*size] is needed"),
     ("q", ("b", "s", 66), "the query has 66 columns for 4 heads"),
-    ("past_key", ("b", 3, 128, 16), "dimension 1 of input 3 (past_key) is 3, not 2"),
-    ("past_value", ("b", 2, 100, 16), "dimension 2 of input 4 (past_value) is 100, not 128"),
-    ("columns", (3, 26), "dimension 0 of input 6 (columns) is 3, not 2"),
-    ("rows", ("layouts", 9), "dimension 0 of input 5 (ends), i32[layouts, 9], has to be known"),
+    ("past_key", ("b", 3, 128, 16), "axis 1 of input 3 (past_key) and shared differ: 3 and 2"),
+    ("past_value", ("b", 2, 100, 16), "axis 2 of input 4 (past_value) and axis 2 of past_key differ: 100 and 128"),
+    ("columns", (3, 26), "axis 0 of input 6 (columns) and axis 0 of ends differ: 3 and 2"),
+    ("rows", ("layouts", 9), "axis 0 of input 5 (ends), i32[layouts, 9], has to be known"),
     ("lengths", ("b", 1), "input 8 (lengths) is i32[b, 1]; [b] is needed"),
     ("kv_num_heads", 3, "4 heads of queries are no multiple of the 3 heads of keys"),
     ("sparse_block_size", 0, "\"sparse_block_size\" is 0; 1 or more is needed"),
@@ -421,9 +421,9 @@ def test_blocks_far_away_are_omitted(tmp_path):
 
 @pytest.mark.parametrize("name, to, words", [
     ("x", ("b", 8), "input 0 (x) is f32[b, 8]; [b, s, n] is needed"),
-    ("x", ("b", 8, 24), "dimension 0 of input 1 (weight) is 16, not 24"),
+    ("x", ("b", 8, 24), "axis 0 of input 1 (weight) and axis 2 of x differ: 16 and 24"),
     ("mask", ("b", 8, 1), "input 3 (mask) is f32[b, 8, 1]; [b, s] is needed"),
-    ("flags", ("b", 7), "dimension 1 of input 6 (global) is 7, not 8"),
+    ("flags", ("b", 7), "axis 1 of input 6 (global) and axis 1 of x differ: 7 and 8"),
     ("num_heads", 3, "3 heads for 16 columns"),
     ("window", 0, "\"window\" is 0; 1 or more is needed"),
 ])

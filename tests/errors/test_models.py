@@ -297,8 +297,8 @@ def test_missing_attributes(save):
 
 @pytest.mark.parametrize("made, says", [
     (node("Add", "x", name="n1"), ["Add", "takes 2 inputs", "has 1", "n1"]),
-    (node("Relu", "x x", name="n1"), ["Relu", "takes 1 input", "has 2", "n1"]),
-    (node("Relu", "", name="n1"), ["Relu", "takes 1 input", "has 0", "n1"]),
+    (node("Relu", "x x", name="n1"), ["Relu", "has 2 inputs", "1 are needed", "n1"]),
+    (node("Relu", "", name="n1"), ["Relu", "has 0 inputs", "1 are needed", "n1"]),
     (helper.make_node("MatMul", ["", "x"], ["y"], name="n1"), ["MatMul", "input 0", "n1"]),
     (node("Relu", "x", "y z", name="n1"), ["Relu", "n1"]),
     (node("Clip", "", name="n1"), ["Clip", "n1"]),
@@ -408,10 +408,10 @@ def test_regular_expressions_that_are_long(save, pattern, code, says):
     ("GRU", "x w3 r3", "y h c", {}, ['output 2 ("c")']),
     ("LSTM", "i w r", "y", {}, ["X is i32[t, 2, 3]", "floats"]),
     ("LSTM", "x double r", "y", {}, ["X is f32[t, 2, 3]", "W is f64[1, 16, 3]"]),
-    ("LSTM", "x w3 r", "y", {}, ["dimension 1 of input 1 (W) is 12, not 16"]),
-    ("LSTM", "x w r short", "y", {}, ["dimension 1 of input 3 (B) is 31, not 32"]),
-    ("LSTM", "x w r . three", "y", {}, ["dimension 0 of input 4 (sequence_lens) is 3, not 2"]),
-    ("LSTM", "x w r . . h3", "y", {}, ["dimension 1 of input 5 (initial_h) is 3, not 2"]),
+    ("LSTM", "x w3 r", "y", {}, ["axis 1 of input 1 (W) and gates*n differ: 12 and 16"]),
+    ("LSTM", "x w r short", "y", {}, ["axis 1 of input 3 (B) and 2*gates*n differ: 31 and 32"]),
+    ("LSTM", "x w r . three", "y", {}, ["axis 0 of input 4 (sequence_lens) and axis 1 of X differ: 3 and 2"]),
+    ("LSTM", "x w r . . h3", "y", {}, ["axis 1 of input 5 (initial_h) and axis 1 of X differ: 3 and 2"]),
     ("LSTM", "x w r", "y", {"hidden_size": 5}, ["hidden_size is 5", "R has 4"]),
     ("LSTM", "x w r", "y", {"direction": "up"}, ['"up"', "forward, reverse, bidirectional"]),
     ("LSTM", "x w r", "y", {"activations": ["Tanh", "Sine", "Tanh"]}, ['"activations"', '"Sine"']),
@@ -444,11 +444,12 @@ def test_what_a_loop_is_told_is_one_number(save, inputs, body, says):
 @pytest.mark.parametrize("op, inputs, attrs, says", [
     ("MultiHeadAttention", "r r r . . . . . i", dict(num_heads=1), ["input 8 (length)", "export the model without it"]),
     ("LongformerAttention", "r r r r r r i", dict(num_heads=1), ["\"window\" is 0; 1 or more is needed"]),
+    ("MatMulNBits", "x i x . i", dict(K=4, N=4), ["input 4 (g_idx)", "export the model without it"]),
     ("CausalConvWithState", "r r", dict(ndim=2), ["\"ndim\" is 2; only 1 is supported"]),
     ("CDist", "x x", dict(metric="cosine"), ["\"metric\" is \"cosine\"; these exist: sqeuclidean, euclidean"]),
     ("RotaryEmbedding", "x i x x", {}, ["input 0 (x) is f32[n, 4]; [_, _, _, ...] is needed"]),
     ("RestorePadding", "r i", {}, ["input 0 (rows) is f32[n, 4, 4]; [t, n] is needed"]),
-    ("GatedRMSNorm", "x s x", {}, ["dimension 0 of input 1 (scale), f32[s], has to be known"]),
+    ("GatedRMSNorm", "x s x", {}, ["axis 0 of input 1 (scale), f32[s], has to be known"]),
 ])
 def test_what_operators_require(save, op, inputs, attrs, says):
     names = ["" if i == "." else i for i in inputs.split()]

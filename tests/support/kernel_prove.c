@@ -280,8 +280,7 @@ bend_block(Prover *p, const Block *b)
             break;
         case TREE_LIST: bend_value(p, t->u.list.cond); break;
         case TREE_BUFFER:
-        case TREE_AHEAD:
-        case TREE_NOTE: break;
+        case TREE_AHEAD: break;
         }
     }
     return writes;
@@ -582,8 +581,7 @@ prove_tree(Prover *p, const Tree *t, bool top)
     case TREE_LIST: prove_list(p, t); break;
     case TREE_STORE: prove_store(p, t); break;
     case TREE_BUFFER:
-    case TREE_AHEAD:
-    case TREE_NOTE: break;
+    case TREE_AHEAD: break;
     }
 }
 

@@ -458,8 +458,7 @@ run_stmt(TreeRun *r, const Stmt *s)
     case TREE_LIST: return run_list(r, s);
     case TREE_BUFFER: return run_buffer(r, s);
     case TREE_STORE: return run_store(r, s);
-    case TREE_AHEAD:
-    case TREE_NOTE: return true;
+    case TREE_AHEAD: return true;
     }
     return false;
 }

@@ -2,12 +2,23 @@
 #ifndef TENON_TESTS_SUPPORT_H
 #define TENON_TESTS_SUPPORT_H
 
+#include "cost/cost.h"
 #include "kernel/kernel.h"
 #include "nest/nest.h"
 #include "ref/ref.h"
 
 /* Writes all queries as text, one per line, for golden tests. */
 void nest_describe(Ctx *c, Text *t, const Nest *n);
+
+/* The tree that runs at given sizes: the first variant whose guard holds, or k. size: false if a
+ * symbol has none. */
+const Kernel *kernel_for_sizes(const Kernel *k,
+                               bool (*size)(const void *user, Sym symbol, int64_t *value),
+                               const void *user);
+/* kernel_check; a violation is an internal error. */
+bool kernel_verify(Ctx *c, const Kernel *k);
+/* "12.3 us: flops 10.1, chain 0.2, …": one line, without a newline. */
+void cost_print(Text *t, const Cost *cost);
 
 #define KERNEL_PROVE_STEPS 400000000 /* limit: addresses computed */
 typedef struct {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cost/cost.h"
+#include "support/support.h"
 
 /* 1 ns a cycle, 8 lanes of f32; a line is 64 bytes. */
 static const Machine plain = {
@@ -47,7 +47,6 @@ static const Machine plain = {
     .stream_all_per_second = 14e9,
     .call_seconds = 0,
     .wake_seconds = 1e-6,
-    .unpark_seconds = 50e-6,
 };
 
 static Cost

@@ -194,7 +194,7 @@ compile(void **state)
     world.arena = arena_new(NULL, NULL);
     ctx_init(c, world.arena);
     build();
-    Machine machine = { .name = "any", .cpu_check = "1" };
+    Machine machine = { .name = "any" };
     const char *name[] = { NULL, "k1", "k2" };
     Map codes = codes_of(&world.g, name);
     Text t = { .arena = world.arena };
@@ -427,7 +427,7 @@ test_long_program(void **state)
     Graph g;
     Plan plan;
     Kernel *k;
-    Machine machine = { .name = "any", .cpu_check = "1" };
+    Machine machine = { .name = "any" };
     const char *name[LONG + 1] = { NULL };
     Text t = { .arena = world.arena };
     long_graph(&g, &plan, &k);

@@ -467,7 +467,7 @@ programs_print_as_they_parse(void **state)
     Ctx c;
     Program p, q;
     static const char more[] =
-        "lay w as [0/16, 1, 0%16]\ngrain 3\nput d at zb\nfuse y z -> p pitched\nsplit i by 14 -> "
+        "lay w as [0/16, 1, 0%16]\nput d at zb\nfuse y z -> p pitched\nsplit i by 14 -> "
         "ip ir peel 4\ncut ip by 0 1\nstream o\ncase y at zb by 2 0\n";
     (void)state;
 

@@ -109,8 +109,7 @@ problem(Sample *s)
                              .group = s->group,
                              .may = may,
                              .user = s,
-                             .most_steps = 1 << 20,
-                             .most_cycles = 1 << 10 };
+                             .most_steps = 1 << 20 };
 }
 
 typedef struct {
@@ -175,7 +174,8 @@ equals_all_choices(void **state)
         PackingProblem p = problem(&s);
         PackingResult found = packing_best(&p, w->arena);
         Best sum = check_result(&s, &found), best = best_of_all(&s);
-        if (!found.exact || sum.gain != best.gain || sum.n != best.n)
+        assert_true(sum.gain <= best.gain && best.gain <= found.bound);
+        if (!found.cycles && (!found.exact || sum.gain != best.gain || sum.n != best.n))
             fail_msg("sample %u: %lld by %u, best %lld by %u", k, (long long)sum.gain, sum.n,
                      (long long)best.gain, best.n);
         cycles += found.cycles > 0;
@@ -215,8 +215,9 @@ knows_no_numbers(void **state)
         list_groups(&other);
         PackingProblem p = problem(&s), q = problem(&other);
         PackingResult a = packing_best(&p, w->arena), b = packing_best(&q, w->arena);
-        assert_true(a.gain == b.gain && a.rivals == b.rivals);
-        assert_int_equal(check_result(&s, &a).n, check_result(&other, &b).n);
+        assert_true(a.rivals == b.rivals && a.bound == b.bound);
+        Best x = check_result(&s, &a), y = check_result(&other, &b);
+        assert_true(a.cycles || b.cycles || (x.gain == y.gain && x.n == y.n));
     }
 }
 
@@ -236,7 +237,8 @@ one_of_a_circle(void **state)
     list_groups(&s);
     PackingProblem p = problem(&s);
     PackingResult r = packing_best(&p, w->arena);
-    assert_true(r.exact && r.gain == 7 && r.chosen[1] && r.cycles == 1 && r.rivals == 0);
+    assert_true(!r.exact && r.gain == 7 && r.bound == 12 && r.chosen[1] && r.cycles == 1 &&
+                r.rivals == 0);
     s.reads[3] = 0;
     s.asked = 0;
     r = packing_best(&p, w->arena);
@@ -256,15 +258,12 @@ says_when_not_exact(void **state)
     for (uint32_t k = 0; k < 1000; k++) {
         make_sample(&r, &s);
         Best best = best_of_all(&s);
-        for (int how = 0; how < 2; how++) {
-            PackingProblem p = problem(&s);
-            p.most_steps = how ? p.most_steps : 1;
-            p.most_cycles = how ? 0 : p.most_cycles;
-            PackingResult found = packing_best(&p, w->arena);
-            check_result(&s, &found);
-            assert_true(found.gain <= best.gain && best.gain <= found.bound);
-            inexact += !found.exact;
-        }
+        PackingProblem p = problem(&s);
+        p.most_steps = 1;
+        PackingResult found = packing_best(&p, w->arena);
+        check_result(&s, &found);
+        assert_true(found.gain <= best.gain && best.gain <= found.bound);
+        inexact += !found.exact;
     }
     assert_true(inexact > 100);
 }
