@@ -448,6 +448,7 @@ def test_what_a_loop_is_told_is_one_number(save, inputs, body, says):
     ("CausalConvWithState", "r r", dict(ndim=2), ["\"ndim\" is 2; only 1 is supported"]),
     ("CDist", "x x", dict(metric="cosine"), ["\"metric\" is \"cosine\"; these exist: sqeuclidean, euclidean"]),
     ("RotaryEmbedding", "x i x x", {}, ["input 0 (x) is f32[n, 4]; [_, _, _, ...] is needed"]),
+    ("GroupQueryAttention", "r . . . . i i", dict(num_heads=2**63 - 2, kv_num_heads=2**62 + 1), ["has 4 columns for 9223372036854775806 heads"]),
     ("RestorePadding", "r i", {}, ["input 0 (rows) is f32[n, 4, 4]; [t, n] is needed"]),
     ("GatedRMSNorm", "x s x", {}, ["axis 0 of input 1 (scale), f32[s], has to be known"]),
 ])
