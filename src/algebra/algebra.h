@@ -8,13 +8,12 @@
 
 #include "nest/nest.h"
 
-/* Substitute `producer`'s value (its output `out`, one plain write at bare axes) for every read of
+/* Substitute the value of `producer`'s first output (one plain write at bare axes) for every read of
  * `consumer`'s input `slot`. The result has consumer's other inputs first, in order, then
  * producer's inputs. Outputs are consumer's. NULL, quietly, where it cannot: scans, combining
  * writes, a read under a guard that the producer could not evaluate. */
-const Nest *nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer,
-                        uint32_t out);
-/* The same, where producer's input i is the tensor of consumer's input same[i] (not `slot`), and
+const Nest *nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer);
+/* The same for its output `out`, where producer's input i is the tensor of consumer's input same[i] (not `slot`), and
  * gets no slot of its own; NO_SLOT: another tensor. The other inputs follow in order. */
 const Nest *nest_inline_same(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer,
                              uint32_t out, const uint32_t *same);

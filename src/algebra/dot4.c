@@ -104,54 +104,27 @@ find_factors(Ctx *c, const Contraction *view, const bool *constant, Sides *out)
     return false;
 }
 
-/* The nest s[…] = sum: factor, of n's inputs, and its read in n. */
-static const Nest *
-sums_of(Ctx *c, const Nest *n, const Scalar *factor, AxisSet sum, uint32_t slot,
-        const Scalar **read)
-{
-    NestBuilder b = nest_begin(c, arena_printf(c->arena, "%s_sums", n->name));
-    const Expr *at[NEST_MAX_AXES], *own[NEST_MAX_AXES], *dim[NEST_MAX_AXES];
-    Binding bind[NEST_MAX_AXES];
-    AxisSet axes = factor->axes | sum, reduced = 0;
-    uint32_t rank = 0, nbind = 0;
-
-    nest_ins(&b, n);
-    FOR_EACH_AXIS (k, axes) {
-        bool summed = sum >> k & 1;
-        const Expr *axis =
-            nest_axis(&b, n->axis[k].name, summed ? AXIS_REDUCE : AXIS_PARALLEL, n->axis[k].extent);
-        bind[nbind++] = (Binding){ { VAR_AXIS, k }, axis };
-        if (summed) {
-            reduced |= axis_bit(axis);
-            continue;
-        }
-        at[rank] = expr_axis(c, k);
-        own[rank] = axis;
-        dim[rank++] = n->axis[k].extent;
-    }
-    if (rank > TN_MAX_RANK)
-        return NULL;
-    const Scalar *body = scalar_subst(c, factor, bind, nbind);
-    const Type *type = type_new(c, DT_I32, rank, dim);
-    nest_write(&b, nest_out(&b, "s", type), own, scalar_reduce(c, COMB_SUM, reduced, &body, 1));
-    *read = scalar_load(c, DT_I32, slot, rank, at, NULL);
-    return nest_finish(&b);
-}
-
 /* The product of a correction and of sums, a new input of the nest. NULL: there is no room for
  * their axes. */
 static const Scalar *
 correction(Ctx *c, const Nest *n, NestEdit *e, const Scalar *times, const Scalar *factor,
            AxisSet sum, Dot4Sums *sums)
 {
-    const Scalar *read;
-    const Nest *made = sums->nest[sums->n] = sums_of(c, n, factor, sum, e->nest.nin, &read);
+    const Scalar *all = scalar_reduce(c, COMB_SUM, sum, &factor, 1);
+    const Expr *at[NEST_MAX_AXES];
+    uint32_t axis[NEST_MAX_AXES], rank = axis_list(all->axes, axis), slot = e->nest.nin;
 
+    for (uint32_t d = 0; d < rank; d++)
+        at[d] = expr_axis(c, axis[d]);
+    const Nest *made = sums->nest[sums->n] =
+        rank > TN_MAX_RANK
+            ? NULL
+            : nest_along(c, n, all, axis, rank, arena_printf(c->arena, "%s_sums", n->name));
     if (!made)
         return NULL;
     nest_edit_input(c, e, "sums", made->param[made->nin].type);
     sums->n++;
-    return scalar_2(c, S_MUL, times, read);
+    return scalar_2(c, S_MUL, times, scalar_load(c, DT_I32, slot, rank, at, NULL));
 }
 
 const Nest *

@@ -311,9 +311,9 @@ place_inputs(Inline *in, Arena *scratch)
 }
 
 const Nest *
-nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, uint32_t out)
+nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer)
 {
-    return nest_inline_same(c, consumer, slot, producer, out, NULL);
+    return nest_inline_same(c, consumer, slot, producer, 0, NULL);
 }
 
 const Nest *

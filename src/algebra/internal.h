@@ -16,6 +16,9 @@ Tri scalar_fold_comparisons(Ctx *c, const Ranges *r, const Scalar *cond);
 
 /* n's axes as dimensions of a tensor. (outline.c) */
 const Type *type_along(Ctx *c, const Nest *n, DType t, const uint32_t *axis, uint32_t rank);
+/* p[axis…] = s, a nest of n's inputs; axis [rank]: all that s varies with. (outline.c) */
+const Nest *nest_along(Ctx *c, const Nest *n, const Scalar *s, const uint32_t *axis, uint32_t rank,
+                       const char *name);
 
 /* ---- dot2.c ---------------------------------------------------------------------------------- */
 

@@ -44,9 +44,8 @@ axes_in(Ctx *c, const Expr *e)
     return expr_axes(e) | summed_axes(expr_nodes(c, e));
 }
 
-/* p[axis…] = s */
-static const Nest *
-make_along(Ctx *c, const Nest *n, const Scalar *s, const uint32_t *axis, uint32_t rank,
+const Nest *
+nest_along(Ctx *c, const Nest *n, const Scalar *s, const uint32_t *axis, uint32_t rank,
            const char *name)
 {
     NestBuilder b = nest_begin(c, name);
@@ -122,7 +121,7 @@ nest_outline(Ctx *c, const Nest *n, const Scalar *s, uint32_t slot, const uint32
     for (uint32_t d = 0; d < n->param[n->write[0].out].type->rank; d++)
         if (axes_in(c, n->write[0].at[d]) & summed)
             return NULL;
-    if (made && !(*made = make_along(c, n, s, axis, rank, name)))
+    if (made && !(*made = nest_along(c, n, s, axis, rank, name)))
         return NULL;
     NestEdit e = nest_edit(c, n, 0, 1);
     const Type *t = type_along(c, n, s->dtype, axis, rank);

@@ -112,7 +112,7 @@ name_of_sizes(void *user, Text *t, const Atom *a)
     return true;
 }
 
-static const char *atom_text(Emit *e, const Atom *a, bool named);
+static const char *atom_text(Emit *e, const Atom *a);
 
 /* A quotient by a variable takes as long as dozens of products, and C compilers leave it in place,
  * as it might not be reached: the row of a pixel in an image of open width would be recomputed for
@@ -137,7 +137,7 @@ name_of_quotient(Emit *e, Text *t, const Atom *a)
     while (i < in->atom.n && in->atom.at[i] != a)
         i++;
     if (i == in->atom.n) {
-        const char *text = atom_text(e, a, true);
+        const char *text = atom_text(e, a);
         uint32_t number = e->nquotient++;
         in = &e->loops.at[level];
         text_printf(&in->before, "%*sconst int64_t y%u = %s;\n", 4 * in->depth, "", number, text);
@@ -155,17 +155,16 @@ name_of_atom(void *user, Text *t, const Atom *a)
     return name_of_sizes(user, t, a) || name_of_quotient(user, t, a);
 }
 
-/* The atom itself, not its name; named: its operands may use names. */
+/* The atom itself, not its name. */
 static const char *
-atom_text(Emit *e, const Atom *a, bool named)
+atom_text(Emit *e, const Atom *a)
 {
     Text t = { .arena = e->a };
 
     text_add(&t, a->kind == ATOM_DIV ? "tn_div(" : "tn_mod(");
     for (uint32_t i = 0; i < a->narg; i++) {
         text_add(&t, i ? ", " : "");
-        expr_print(&t, a->arg[i],
-                   &(ExprStyle){ print_var, e, true, is_natural, named ? name_of_atom : NULL });
+        expr_print(&t, a->arg[i], &(ExprStyle){ print_var, e, true, is_natural, name_of_atom });
     }
     text_add(&t, ")");
     return text_str(&t);
@@ -222,8 +221,6 @@ emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
     for (uint32_t d = 0; d < rank; d++) {
         int64_t i;
         if (!expr_const(emit_subst_expr(e, at[d]), &i) || i < 0) {
-            if (e->as_loop)
-                return emit_rerolled_sum(e, buffer, rank, at);
             emit_fail(e, "register buffer %u is indexed by %s, not by a constant", buffer,
                       expr_str(e->c, at[d]));
             return "0";

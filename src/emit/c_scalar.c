@@ -193,6 +193,72 @@ print_load(Emit *e, const Scalar *s)
     return load_lanes(e, s);
 }
 
+/* ---- conditions that are known while printing ------------------------------------------------ */
+
+/* A lane of a vector expression, in the iteration of unrolled loops that is being printed. */
+typedef struct {
+    Emit *e;
+    uint32_t lane;
+} KnownLane;
+
+static const Expr *
+known_expr(ScalarMap *m, const Expr *x)
+{
+    return emit_subst_expr(((const KnownLane *)m->user)->e, x);
+}
+
+static const Scalar *
+known_node(ScalarMap *m, const Scalar *s)
+{
+    return s->op == S_SPLAT  ? s->arg[0]
+           : s->op == S_IOTA ? scalar_number(m->ctx, s->dtype, ((const KnownLane *)m->user)->lane)
+                             : s;
+}
+
+enum { MOST_LANES = 64 }; /* of a vector: bytes of 512 bits */
+
+/* Which lanes are true, and how many, if all are known now.
+ *
+ * A vector of an output that begins in one input of a concatenation and ends in the next takes each
+ * lane from one of them. In an unrolled loop the iteration decides which. GCC would compute that
+ * condition at run time, and load lane by lane under it. */
+static bool
+known_lanes(Emit *e, const Scalar *cond, bool *lane, uint32_t *count)
+{
+    *count = 0;
+    if (cond->lanes == 1 || cond->lanes > MOST_LANES)
+        return false;
+    FOR_EACH_SCALAR (s, scalar_nodes(e->c, cond))
+        if (s->op < S_ADD && s->op != S_CONST && s->op != S_INDEX && s->op != S_CAST &&
+            s->op != S_SPLAT && s->op != S_IOTA)
+            return false;
+    for (uint32_t l = 0; l < cond->lanes; l++) {
+        KnownLane k = { e, l };
+        ScalarMap m = { .expr = known_expr,
+                        .node = known_node,
+                        .user = &k,
+                        .ctx = e->c,
+                        .done = { .arena = e->a } };
+        const Scalar *is = scalar_map(&m, cond);
+        if (is->op != S_CONST)
+            return false;
+        *count += lane[l] = is->u.bits != 0;
+    }
+    return true;
+}
+
+static CValue
+constant_mask(Emit *e, uint32_t lanes, const bool *lane)
+{
+    Text t = { .arena = e->a };
+
+    text_printf(&t, "(%s){", emit_ctype(e, DT_BOOL, lanes, 4));
+    for (uint32_t l = 0; l < lanes; l++)
+        text_printf(&t, "%s%d", l ? ", " : "", -lane[l]);
+    text_add(&t, "}");
+    return (CValue){ text_str(&t), 4 };
+}
+
 /* ---- select ---------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -203,12 +269,12 @@ typedef struct {
 
 /* Statements from here on go to `body`, and their names are forgotten at the end. */
 static Branch
-branch_begin(Emit *e, Text *body, CValue guard)
+branch_begin(Emit *e, Text *body)
 {
     Branch b = { e->t, e->named.n, e->guard };
     *body = (Text){ .arena = e->a };
     e->t = body;
-    e->guard = guard;
+    e->guard = NO_VALUE;
     e->depth++;
     return b;
 }
@@ -227,10 +293,10 @@ static CValue
 branches(Emit *e, const Scalar *s, const char *cond, const Scalar *yes, const Scalar *no)
 {
     Text then, otherwise;
-    Branch b = branch_begin(e, &then, NO_VALUE);
+    Branch b = branch_begin(e, &then);
     CValue x = emit_value(e, yes);
     branch_end(e, b);
-    b = branch_begin(e, &otherwise, NO_VALUE);
+    b = branch_begin(e, &otherwise);
     CValue y = no ? emit_value(e, no) : plain("0");
     branch_end(e, b);
     if (!x.s || !y.s)
@@ -270,18 +336,6 @@ masked(Emit *e, const Scalar *s, const char *mask, uint32_t bytes)
 }
 
 static CValue
-constant_mask(Emit *e, uint32_t lanes, const bool *lane)
-{
-    Text t = { .arena = e->a };
-
-    text_printf(&t, "(%s){", emit_ctype(e, DT_BOOL, lanes, 4));
-    for (uint32_t l = 0; l < lanes; l++)
-        text_printf(&t, "%s%d", l ? ", " : "", -lane[l]);
-    text_add(&t, "}");
-    return (CValue){ text_str(&t), 4 };
-}
-
-static CValue
 print_select(Emit *e, const Scalar *s)
 {
     const Scalar *cond = s->arg[0], *yes = s->arg[1], *no = s->arg[2];
@@ -292,8 +346,7 @@ print_select(Emit *e, const Scalar *s)
     }
     bool lane[MOST_LANES];
     uint32_t count;
-    bool known =
-        cond->lanes > 1 && cond->lanes <= MOST_LANES && emit_known_lanes(e, cond, lane, &count);
+    bool known = known_lanes(e, cond, lane, &count);
     if (known && (count == 0 || count == cond->lanes))
         return emit_value(e, count ? yes : no);
     CValue c = known ? constant_mask(e, cond->lanes, lane) : emit_value(e, cond);

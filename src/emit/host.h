@@ -117,8 +117,6 @@ void program_statement(ProgramPrinter *p); /* begin a statement in p->parts.body
 /* a value's address, as an expression of a statement */
 const char *program_place(ProgramPrinter *p, ValueId v);
 const char *program_graph(ProgramPrinter *p, const Graph *g); /* the function that runs it */
-const char *program_bytes(ProgramPrinter *p, const Type *t,
-                          const Format *f); /* checked for overflow */
 /* Check the constraints that are decidable after node `id` (0: at the beginning). */
 void program_constraints(ProgramPrinter *p, NodeId id);
 /* memory for the node's results, if it is allocated now */

@@ -68,7 +68,8 @@ program_place(ProgramPrinter *p, ValueId v)
     return text_str(&t);
 }
 
-const char *
+/* checked for overflow */
+static const char *
 program_bytes(ProgramPrinter *p, const Type *t, const Format *f)
 {
     Ctx *c = p->h->c;

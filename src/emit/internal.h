@@ -30,9 +30,8 @@ typedef struct Emit {
     int depth;
     const Kernel *k;
     EmitHow how;
-    const Tree *as_loop; /* the unrolled loop that is printed as a loop here, or NULL (c_short.c) */
-    SymbolList *sizes;   /* in the order of TnArgs.sym */
-    SymbolList used;     /* symbols met so far: n0, n1, … */
+    SymbolList *sizes;            /* in the order of TnArgs.sym */
+    SymbolList used;              /* symbols met so far: n0, n1, … */
     VEC(const Atom *) from_sizes; /* values that follow from sizes alone: z0, z1, … */
     uint64_t lanes_used;          /* bit n: vectors of n lanes occur (n = 64 is bit 0) */
     VEC(Binding) env;             /* unrolled variables, and lets that are numbers or variables */
@@ -91,11 +90,6 @@ CValue emit_name(Emit *e, const Scalar *s, CValue v);
 /* the variable of s, if it has one here */
 CValue *emit_named(Emit *e, const Scalar *s);
 
-/* c_known.c: lane [cond->lanes]: which lanes are true, if all are known now; count: their
- * number. */
-enum { MOST_LANES = 64 }; /* of a vector: bytes of 512 bits */
-bool emit_known_lanes(Emit *e, const Scalar *cond, bool *lane, uint32_t *count);
-
 /* c_op.c */
 CValue emit_cast(Emit *e, const Scalar *s);
 /* the even, or odd, blocks of lanes of two vectors, in turn: a step of a transposition */
@@ -103,16 +97,6 @@ CValue emit_blocks(Emit *e, const Scalar *s);
 CValue emit_fold(Emit *e, const Scalar *s); /* reduces all lanes to one */
 CValue emit_one(Emit *e, const Scalar *s);  /* operations of one and two operands */
 CValue emit_two(Emit *e, const Scalar *s);
-
-/* c_short.c */
-/* If unrolled loop n is to be printed as a loop, sets as_loop and returns the declarations of the
- * arrays that it reads instead of registers. NULL: it is written out. */
-const char *emit_begin_rerolled(Emit *e, const Tree *n);
-/* the array element that a register is in as_loop */
-const char *emit_rerolled_sum(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);
-/* A kernel's text with long functions (exp, erf, …) as calls, if it has many of them; their
- * definitions go to `before`. */
-const char *emit_calls(Text *before, const char *text);
 
 /* c_expr.c */
 const char *emit_index(Emit *e, const Expr *x);    /* an int64_t expression; may be a sum */

@@ -17,6 +17,12 @@
 #define TN_OPAQUE(mask) (void)0
 #endif
 
+/* TN_OR(~ NAME, general) is what NAME is defined as, behind a comma: one instruction that the
+ * compilers do not find themselves, for vectors of one width; `general` where there is no such
+ * macro. */
+#define TN_SECOND_OF(first, second, ...) second
+#define TN_OR(...) TN_SECOND_OF(__VA_ARGS__, )
+
 /* Lists of N items: TN_EACH4(X, a) is X(0, a), X(1, a), X(2, a), X(3, a). */
 #define TN_EACH2(X, a) X(0, a), X(1, a)
 #define TN_EACH4(X, a) TN_EACH2(X, a), X(2, a), X(3, a)
@@ -71,10 +77,11 @@ struct tn_any { const void *p; template <class T> operator T *() const { return 
 /* Part of a vector through the processor's masks: what lies beyond the first n elements of `size`
  * bytes is neither read nor written. TN_MASKS tells which vectors have it. The builtins are called
  * by name since the compilers' headers of intrinsics cost more time than most kernels. */
-#if defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__has_builtin)
-#if __has_builtin(__builtin_ia32_loaddqusi512_mask) && __has_builtin(__builtin_ia32_storedqusi512_mask)
+#if defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__) && defined(__has_builtin)
+#if __has_builtin(__builtin_ia32_loaddqusi512_mask) && __has_builtin(__builtin_ia32_storedqusi512_mask) && \
+    __has_builtin(__builtin_ia32_cvtb2mask512) && __has_builtin(__builtin_ia32_cvtd2mask512)
 #define TN_MASKS(size, bytes) ((bytes) <= 64)
-#define TN_PART(name, T, size, width)                                                              \
+#define TN_PART(name, T, element, width)                                                           \
     typedef T tn_part_##name##width __attribute__((vector_size(width / 8)));                       \
     TN_INLINE void tn_part_load_##name##width(void *v, const void *p, uint64_t mask)               \
     {                                                                                              \
@@ -87,100 +94,74 @@ struct tn_any { const void *p; template <class T> operator T *() const { return 
         tn_part_##name##width x;                                                                   \
         memcpy(&x, v, sizeof x);                                                                   \
         __builtin_ia32_storedqu##name##width##_mask(TN_ANY(p), x, mask);                           \
-    }
-#define TN_PARTS(width) TN_PART(qi, char, 1, width) TN_PART(hi, short, 2, width) TN_PART(si, int, 4, width) \
-    TN_PART(di, long long, 8, width)
-TN_PARTS(128) TN_PARTS(256) TN_PARTS(512)
-#define TN_PART_CASE(what, name, to, from, mask)                                                   \
-    (bytes <= 16 ? tn_part_##what##_##name##128(to, from, mask) :                                  \
-     bytes <= 32 ? tn_part_##what##_##name##256(to, from, mask) : tn_part_##what##_##name##512(to, from, mask))
-#define TN_PART_MOVE(what, to, from)                                                               \
-    const int64_t m = n < 0 ? 0 : n, lanes = (int64_t)(bytes / size);                              \
-    const uint64_t mask = m >= lanes ? UINT64_MAX >> (64 - lanes) : (UINT64_C(1) << m) - 1;        \
-    size == 1 ? TN_PART_CASE(what, qi, to, from, mask) : size == 2 ? TN_PART_CASE(what, hi, to, from, mask) : \
-    size == 4 ? TN_PART_CASE(what, si, to, from, mask) : TN_PART_CASE(what, di, to, from, mask)
-#if defined(__AVX512DQ__) && __has_builtin(__builtin_ia32_cvtb2mask512) && __has_builtin(__builtin_ia32_cvtd2mask512)
-#define TN_MASKS_IF 1
-/* A vector of masks as bits. */
-#define TN_PART_BITS(name, element, width)                                                         \
+    }                                                                                              \
     TN_INLINE uint64_t tn_part_bits_##name##width(const void *mask)                                \
     {                                                                                              \
         tn_part_##name##width x;                                                                   \
         memcpy(&x, mask, sizeof x);                                                                \
         return __builtin_ia32_cvt##element##2mask##width(x);                                       \
     }
-#define TN_PARTS_BITS(width) TN_PART_BITS(qi, b, width) TN_PART_BITS(hi, w, width) TN_PART_BITS(si, d, width) TN_PART_BITS(di, q, width)
-TN_PARTS_BITS(128) TN_PARTS_BITS(256) TN_PARTS_BITS(512)
-#define TN_PART_IF_CASE(name)                                                                      \
-    (bytes <= 16 ? tn_part_load_##name##128(v, p, first & tn_part_bits_##name##128(mask)) :        \
-     bytes <= 32 ? tn_part_load_##name##256(v, p, first & tn_part_bits_##name##256(mask)) :        \
-                   tn_part_load_##name##512(v, p, first & tn_part_bits_##name##512(mask)))
-#define TN_PART_IF                                                                                 \
+#define TN_PARTS(width) TN_PART(qi, char, b, width) TN_PART(hi, short, w, width) TN_PART(si, int, d, width) \
+    TN_PART(di, long long, q, width)
+TN_PARTS(128) TN_PARTS(256) TN_PARTS(512)
+#define TN_PART_CASE(what, name, to, from, AND)                                                    \
+    (bytes <= 16 ? tn_part_##what##_##name##128(to, from, first AND(name##128)) :                  \
+     bytes <= 32 ? tn_part_##what##_##name##256(to, from, first AND(name##256)) :                  \
+                   tn_part_##what##_##name##512(to, from, first AND(name##512)))
+#define TN_PART_MOVE(what, to, from, AND)                                                          \
     const int64_t m = n < 0 ? 0 : n, lanes = (int64_t)(bytes / size);                              \
     const uint64_t first = m >= lanes ? UINT64_MAX >> (64 - lanes) : (UINT64_C(1) << m) - 1;       \
-    size == 1 ? TN_PART_IF_CASE(qi) : size == 2 ? TN_PART_IF_CASE(hi) : size == 4 ? TN_PART_IF_CASE(si) : TN_PART_IF_CASE(di)
-#endif
+    size == 1 ? TN_PART_CASE(what, qi, to, from, AND) : size == 2 ? TN_PART_CASE(what, hi, to, from, AND) : \
+    size == 4 ? TN_PART_CASE(what, si, to, from, AND) : TN_PART_CASE(what, di, to, from, AND)
 #endif
 #elif defined(__AVX2__) && defined(__has_builtin)
 #if __has_builtin(__builtin_ia32_maskloadd256) && __has_builtin(__builtin_ia32_maskstored256)
 #define TN_MASKS(size, bytes) ((size) >= 4 && (bytes) <= 32)
 #define TN_PIECES 1              /* a masked store is microcode on AMD's (12 to 19 cycles): a known number of lanes is two or three stores */
-#define TN_PART(name, suffix, T, lanes)                                                            \
+#define TN_PART(name, T, lanes)                                                                    \
     typedef T tn_part_##name __attribute__((vector_size(lanes * sizeof(T))));                      \
     TN_INLINE void tn_part_load_##name(void *v, const void *p, tn_part_##name mask)                \
     {                                                                                              \
-        tn_part_##name x = __builtin_ia32_maskload##suffix(TN_ANY(p), mask);                       \
+        tn_part_##name x = __builtin_ia32_maskload##name(TN_ANY(p), mask);                         \
         memcpy(v, &x, sizeof x);                                                                   \
     }                                                                                              \
     TN_INLINE void tn_part_store_##name(void *p, const void *v, tn_part_##name mask)               \
     {                                                                                              \
         tn_part_##name x;                                                                          \
         memcpy(&x, v, sizeof x);                                                                   \
-        __builtin_ia32_maskstore##suffix(TN_ANY(p), mask, x);                                      \
+        __builtin_ia32_maskstore##name(TN_ANY(p), mask, x);                                        \
+    }                                                                                              \
+    TN_INLINE tn_part_##name tn_part_bits_##name(const void *mask)                                 \
+    {                                                                                              \
+        tn_part_##name x;                                                                          \
+        memcpy(&x, mask, sizeof x);                                                                \
+        return x;                                                                                  \
     }
-TN_PART(d, d, int, 4) TN_PART(d256, d256, int, 8) TN_PART(q, q, long long, 2) TN_PART(q256, q256, long long, 4)
-#define TN_PART_MOVE(what, to, from)                                                               \
+TN_PART(d, int, 4) TN_PART(d256, int, 8) TN_PART(q, long long, 2) TN_PART(q256, long long, 4)
+#define TN_PART_MOVE(what, to, from, AND)                                                          \
     const int64_t lanes = (int64_t)(bytes / size), m = n < 0 ? 0 : n > lanes ? lanes : n;          \
     const int k = (int)m;                                                                          \
-    size == 4 ? bytes <= 16 ? tn_part_##what##_d(to, from, (tn_part_d){0, 1, 2, 3} < k) :          \
-                tn_part_##what##_d256(to, from, (tn_part_d256){0, 1, 2, 3, 4, 5, 6, 7} < k) :      \
-    bytes <= 16 ? tn_part_##what##_q(to, from, (tn_part_q){0, 1} < m) :                            \
-                tn_part_##what##_q256(to, from, (tn_part_q256){0, 1, 2, 3} < m)
-#define TN_MASKS_IF 1
-TN_INLINE tn_part_d tn_part_bits_d(const void *mask) { tn_part_d x; memcpy(&x, mask, sizeof x); return x; }
-TN_INLINE tn_part_q tn_part_bits_q(const void *mask) { tn_part_q x; memcpy(&x, mask, sizeof x); return x; }
-TN_INLINE tn_part_d256 tn_part_bits_d256(const void *mask) { tn_part_d256 x; memcpy(&x, mask, sizeof x); return x; }
-TN_INLINE tn_part_q256 tn_part_bits_q256(const void *mask) { tn_part_q256 x; memcpy(&x, mask, sizeof x); return x; }
-#define TN_PART_IF                                                                                 \
-    const int64_t lanes = (int64_t)(bytes / size), m = n < 0 ? 0 : n > lanes ? lanes : n;          \
-    const int k = (int)m;                                                                          \
-    size == 4 ? bytes <= 16 ? tn_part_load_d(v, p, ((tn_part_d){0, 1, 2, 3} < k) & tn_part_bits_d(mask)) : \
-                tn_part_load_d256(v, p, ((tn_part_d256){0, 1, 2, 3, 4, 5, 6, 7} < k) & tn_part_bits_d256(mask)) : \
-    bytes <= 16 ? tn_part_load_q(v, p, ((tn_part_q){0, 1} < m) & tn_part_bits_q(mask)) :           \
-                tn_part_load_q256(v, p, ((tn_part_q256){0, 1, 2, 3} < m) & tn_part_bits_q256(mask))
+    size == 4 ? bytes <= 16 ? tn_part_##what##_d(to, from, ((tn_part_d){0, 1, 2, 3} < k) AND(d)) : \
+                tn_part_##what##_d256(to, from, ((tn_part_d256){0, 1, 2, 3, 4, 5, 6, 7} < k) AND(d256)) : \
+    bytes <= 16 ? tn_part_##what##_q(to, from, ((tn_part_q){0, 1} < m) AND(q)) :                   \
+                tn_part_##what##_q256(to, from, ((tn_part_q256){0, 1, 2, 3} < m) AND(q256))
 #endif
 #endif
-#ifdef TN_MASKS
-/* v has room for 16 bytes at least */
-TN_INLINE void tn_part_load(void *v, const void *p, int64_t n, size_t size, size_t bytes) { TN_PART_MOVE(load, v, p); }
-TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, size_t bytes) { TN_PART_MOVE(store, p, v); }
-#else
+#ifndef TN_MASKS
 #define TN_MASKS(size, bytes) 0
-TN_INLINE void tn_part_load(void *v, const void *p, int64_t n, size_t size, size_t bytes) { (void)v, (void)p, (void)n, (void)size, (void)bytes; }
-TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, size_t bytes) { (void)v, (void)p, (void)n, (void)size, (void)bytes; }
+#define TN_PART_MOVE(what, to, from, AND) (void)to, (void)from, (void)n, (void)size, (void)bytes
 #endif
-
-/* The lanes of the first n that a mask of elements of the same size wants; v and mask have room for
- * 16 bytes at least. */
-#ifdef TN_MASKS_IF
-TN_INLINE void tn_part_load_if(void *v, const void *p, const void *mask, int64_t n, size_t size, size_t bytes) { TN_PART_IF; }
-#else
-#define TN_MASKS_IF 0
+/* The first n lanes, or those of them that a mask of elements of the same size wants; v and mask have
+ * room for 16 bytes at least. */
+#define TN_PART_ALL(name)
+#define TN_PART_WANTED(name) & tn_part_bits_##name(mask)
+TN_INLINE void tn_part_load(void *v, const void *p, int64_t n, size_t size, size_t bytes) { TN_PART_MOVE(load, v, p, TN_PART_ALL); }
+TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, size_t bytes) { TN_PART_MOVE(store, p, v, TN_PART_ALL); }
 TN_INLINE void tn_part_load_if(void *v, const void *p, const void *mask, int64_t n, size_t size, size_t bytes)
 {
-    (void)v, (void)p, (void)mask, (void)n, (void)size, (void)bytes;
+    (void)mask;
+    TN_PART_MOVE(load, v, p, TN_PART_WANTED);
 }
-#endif
 
 #ifndef TN_PIECES
 #define TN_PIECES 0
@@ -330,7 +311,7 @@ TN_INLINE int tn_stream(void *p, const void *v, size_t bytes) { return (void)p, 
     }                                                                                              \
     TN_INLINE tn_##e##x##N tn_load_if_##e##x##N(const T *p, int64_t stride, int64_t n, tn_##M##x##N mask) \
     {                                                                                              \
-        if (TN_MASKS_IF && TN_MASKS(sizeof(T), sizeof(tn_##e##x##N)) && __builtin_constant_p(stride) && stride == 1) { \
+        if (TN_MASKS(sizeof(T), sizeof(tn_##e##x##N)) && __builtin_constant_p(stride) && stride == 1) { \
             struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                  \
             struct { tn_##M##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } m = {mask, {0}};    \
             tn_part_load_if(&u, p, &m, n, sizeof(T), sizeof u.v);                                  \
@@ -405,94 +386,27 @@ TN_INLINE int tn_stream(void *p, const void *v, size_t bytes) { return (void)p, 
     TN_MINMAX_C(e##x##N, tn_##e##x##N)
 #else
 /* GCC turns `0 > x ? 0 : x` into a comparison and a blend; the processor's maximum is just that. */
+#define TN_MINMAX_AS(S, name, INSTRUCTION)                                                         \
+    , TN_INLINE tn_##S tn_##name##_c_##S(tn_##S x, tn_##S y) { return INSTRUCTION; }
+#if defined(__AVX__) && __has_builtin(__builtin_ia32_maxps256)
+#define TN_MINMAX_f32x4(name) TN_MINMAX_AS(f32x4, name, __builtin_ia32_##name##ps(x, y))
+#define TN_MINMAX_f32x8(name) TN_MINMAX_AS(f32x8, name, __builtin_ia32_##name##ps256(x, y))
+#endif
 #if defined(__AVX512F__) && __has_builtin(__builtin_ia32_maxps512_mask)
-#define TN_HAS_MINMAX(bytes) ((bytes) == 64 || (bytes) == 32 || (bytes) == 16)
-#define TN_MINMAX_64(name, a, b) __builtin_ia32_##name##ps512_mask(a, b, a, -1, 4)
-#elif defined(__AVX__) && __has_builtin(__builtin_ia32_maxps256)
-#define TN_HAS_MINMAX(bytes) ((bytes) == 32 || (bytes) == 16)
-#define TN_MINMAX_64(name, a, b) a
+#define TN_MINMAX_f32x16(name) TN_MINMAX_AS(f32x16, name, __builtin_ia32_##name##ps512_mask(x, y, x, -1, 4))
 #endif
-#ifdef TN_HAS_MINMAX
-typedef float tn_minmax_16 __attribute__((vector_size(16)));
-typedef float tn_minmax_32 __attribute__((vector_size(32)));
-typedef float tn_minmax_64 __attribute__((vector_size(64)));
-#define TN_NATIVE_MINMAX(name)                                                                     \
-    TN_INLINE void tn_native_##name(void *r, const void *a, const void *b, size_t bytes)           \
-    {                                                                                              \
-        tn_minmax_64 x64 = {0}, y64 = {0};                                                         \
-        tn_minmax_32 x32 = {0}, y32 = {0};                                                         \
-        tn_minmax_16 x16 = {0}, y16 = {0};                                                         \
-        if (bytes == 64) {                                                                         \
-            memcpy(&x64, a, 64), memcpy(&y64, b, 64);                                              \
-            x64 = TN_MINMAX_64(name, x64, y64);                                                    \
-            memcpy(r, &x64, 64);                                                                   \
-        } else if (bytes == 32) {                                                                  \
-            memcpy(&x32, a, 32), memcpy(&y32, b, 32);                                              \
-            x32 = __builtin_ia32_##name##ps256(x32, y32);                                          \
-            memcpy(r, &x32, 32);                                                                   \
-        } else {                                                                                   \
-            memcpy(&x16, a, 16), memcpy(&y16, b, 16);                                              \
-            x16 = __builtin_ia32_##name##ps(x16, y16);                                             \
-            memcpy(r, &x16, 16);                                                                   \
-        }                                                                                          \
-    }
-TN_NATIVE_MINMAX(max) TN_NATIVE_MINMAX(min)
-#else
-#define TN_HAS_MINMAX(bytes) 0
-TN_INLINE void tn_native_max(void *r, const void *a, const void *b, size_t bytes) { (void)r, (void)a, (void)b, (void)bytes; }
-TN_INLINE void tn_native_min(void *r, const void *a, const void *b, size_t bytes) { (void)r, (void)a, (void)b, (void)bytes; }
-#endif
-#define TN_LANES_MINMAX(N, name, e, T)                                                             \
-    TN_INLINE tn_##e##x##N tn_##name##_c_##e##x##N(tn_##e##x##N x, tn_##e##x##N y)                 \
-    {                                                                                              \
-        tn_##e##x##N r = x;                                                                        \
-        if (sizeof(T) == 4 && TN_HAS_MINMAX(sizeof x)) {                                           \
-            tn_native_##name(&r, &x, &y, sizeof x);                                                \
-            return r;                                                                              \
-        }                                                                                          \
-        for (int l = 0; l < N; l++)                                                                \
-            r[l] = tn_##name##_c_##e(x[l], y[l]);                                                  \
-        return r;                                                                                  \
-    }
 #define TN_VECTOR_ROUND(N, e, T, SQRT)                                                             \
     TN_LANES_1(N, sqrt, e) TN_LANES_1(N, floor, e) TN_LANES_1(N, ceil, e) TN_LANES_1(N, trunc, e) TN_LANES_1(N, round, e) \
-    TN_LANES_MINMAX(N, max, e, T) TN_LANES_MINMAX(N, min, e, T)
+    TN_OR(~ TN_MINMAX_##e##x##N(max), TN_LANES_2(N, max_c, e)) TN_OR(~ TN_MINMAX_##e##x##N(min), TN_LANES_2(N, min_c, e))
 #endif
 
 /* tn_scale_f32: AVX-512 has it as one instruction. */
 #if defined(__AVX512F__) && defined(__AVX512VL__) && __has_builtin(__builtin_ia32_scalefps512_mask)
-typedef float tn_scale_16 __attribute__((vector_size(16)));
-typedef float tn_scale_32 __attribute__((vector_size(32)));
-typedef float tn_scale_64 __attribute__((vector_size(64)));
-#define TN_SCALE_BY(bytes, INSTRUCTION)                                                            \
-    TN_INLINE void tn_native_scale_##bytes(void *r, const void *p, const void *n)                  \
-    {                                                                                              \
-        tn_scale_##bytes x, y;                                                                     \
-        memcpy(&x, p, sizeof x), memcpy(&y, n, sizeof y);                                          \
-        x = INSTRUCTION;                                                                           \
-        memcpy(r, &x, sizeof x);                                                                   \
-    }
-TN_SCALE_BY(16, __builtin_ia32_scalefps128_mask(x, y, x, -1))
-TN_SCALE_BY(32, __builtin_ia32_scalefps256_mask(x, y, x, -1))
-TN_SCALE_BY(64, __builtin_ia32_scalefps512_mask(x, y, x, -1, 4))
-#define TN_SCALE_LANES(N)                                                                          \
-    TN_INLINE tn_f32x##N tn_from_bits_steps_f32x##N(tn_i32x##N x) { return (tn_f32x##N)x; }        \
-    TN_SCALE(steps_f32x##N, tn_f32x##N, tn_i32x##N)                                                \
-    TN_INLINE tn_f32x##N tn_scale_f32x##N(tn_f32x##N p, tn_f32x##N n, tn_i32x##N both)             \
-    {                                                                                              \
-        tn_f32x##N r;                                                                              \
-        if (N == 4)                                                                                \
-            tn_native_scale_16(&r, &p, &n);                                                        \
-        else if (N == 8)                                                                           \
-            tn_native_scale_32(&r, &p, &n);                                                        \
-        else if (N == 16)                                                                          \
-            tn_native_scale_64(&r, &p, &n);                                                        \
-        else                                                                                       \
-            return tn_scale_steps_f32x##N(p, n, both);                                             \
-        return r;                                                                                  \
-    }
-#else
-#define TN_SCALE_LANES(N) TN_SCALE(f32x##N, tn_f32x##N, tn_i32x##N)
+#define TN_SCALE_AS(S, I, INSTRUCTION)                                                             \
+    , TN_INLINE tn_##S tn_scale_##S(tn_##S p, tn_##S n, tn_##I both) { (void)both; return INSTRUCTION; }
+#define TN_SCALE_4 TN_SCALE_AS(f32x4, i32x4, __builtin_ia32_scalefps128_mask(p, n, p, -1))
+#define TN_SCALE_8 TN_SCALE_AS(f32x8, i32x8, __builtin_ia32_scalefps256_mask(p, n, p, -1))
+#define TN_SCALE_16 TN_SCALE_AS(f32x16, i32x16, __builtin_ia32_scalefps512_mask(p, n, p, -1, 4))
 #endif
 
 /* Float to integer over N lanes, as TN_TRUNCATE: cut to the range first, then convert. Integers of
@@ -531,126 +445,79 @@ typedef short tn_words_512 __attribute__((vector_size(32)));
 /* The low 8 or 16 bits of integers of 32. GCC takes eight apart lane by lane where a shuffle of
  * bytes does. */
 #define TN_SHORT(N, to) __builtin_convertvector(x, tn_##to##x##N)
-#define TN_BYTE_2(to) TN_SHORT(2, to)
-#define TN_BYTE_4(to) TN_SHORT(4, to)
 #if !defined(__clang__) && defined(__AVX2__)
 typedef char tn_bytes_32 __attribute__((vector_size(32)));
-#define TN_BYTE_8(to) (tn_##to##x8)__builtin_shufflevector((tn_bytes_32)x, (tn_bytes_32)x, 0, 4, 8, 12, 16, 20, 24, 28)
-#else
-#define TN_BYTE_8(to) TN_SHORT(8, to)
+#define TN_BYTE_8(to) , (tn_##to##x8)__builtin_shufflevector((tn_bytes_32)x, (tn_bytes_32)x, 0, 4, 8, 12, 16, 20, 24, 28)
 #endif
 #ifdef TN_NAMED_512
-#define TN_BYTE_16(to) (tn_##to##x16)__builtin_ia32_pmovdb512_mask(x, (tn_bytes_512){0}, (unsigned short)-1)
-#else
-#define TN_BYTE_16(to) TN_SHORT(16, to)
+#define TN_BYTE_16(to) , (tn_##to##x16)__builtin_ia32_pmovdb512_mask(x, (tn_bytes_512){0}, (unsigned short)-1)
 #endif
-#define TN_BYTE_32(to) TN_SHORT(32, to)
-#define TN_BYTE_64(to) TN_SHORT(64, to)
 #define TN_SHORTER(N)                                                                              \
-    TN_INLINE tn_i8x##N tn_short_i8x##N(tn_i32x##N x) { return TN_BYTE_##N(i8); }                  \
-    TN_INLINE tn_u8x##N tn_short_u8x##N(tn_i32x##N x) { return TN_BYTE_##N(u8); }                  \
+    TN_INLINE tn_i8x##N tn_short_i8x##N(tn_i32x##N x) { return TN_OR(~ TN_BYTE_##N(i8), TN_SHORT(N, i8)); }                  \
+    TN_INLINE tn_u8x##N tn_short_u8x##N(tn_i32x##N x) { return TN_OR(~ TN_BYTE_##N(u8), TN_SHORT(N, u8)); }                  \
     TN_INLINE tn_i16x##N tn_short_i16x##N(tn_i32x##N x) { return TN_SHORT(N, i16); }               \
     TN_INLINE tn_u16x##N tn_short_u16x##N(tn_i32x##N x) { return TN_SHORT(N, u16); }
 
 /* Pairs of 16 bits multiplied and summed: one instruction where the processor has it, for vectors
  * of its widths. */
 #define TN_DOT2(N, x, y)                                                                           \
-    ((tn_i32x##N)((tn_u32x##N)(((tn_i32x##N)((tn_u32x##N)x << 16) >> 16) * ((tn_i32x##N)((tn_u32x##N)y << 16) >> 16)) + \
-                  (tn_u32x##N)((x >> 16) * (y >> 16))))
-#define TN_DOT2_2(x, y) TN_DOT2(2, x, y)
-#define TN_DOT2_4(x, y) TN_DOT2(4, x, y)
-#define TN_DOT2_8(x, y) TN_DOT2(8, x, y)
-#define TN_DOT2_16(x, y) TN_DOT2(16, x, y)
-#define TN_DOT2_32(x, y) TN_DOT2(32, x, y)
-#define TN_DOT2_64(x, y) TN_DOT2(64, x, y)
+    TN_OR(~ TN_DOT2_##N(x, y),                                                                     \
+          ((tn_i32x##N)((tn_u32x##N)(((tn_i32x##N)((tn_u32x##N)x << 16) >> 16) * ((tn_i32x##N)((tn_u32x##N)y << 16) >> 16)) + \
+                        (tn_u32x##N)((x >> 16) * (y >> 16)))))
 #if defined(__has_builtin)
 #if defined(__SSE2__) && __has_builtin(__builtin_ia32_pmaddwd128)
 typedef short tn_dot2_4 __attribute__((vector_size(16)));
-#undef TN_DOT2_4
-#define TN_DOT2_4(x, y) ((tn_i32x4)__builtin_ia32_pmaddwd128((tn_dot2_4)x, (tn_dot2_4)y))
+#define TN_DOT2_4(x, y) , ((tn_i32x4)__builtin_ia32_pmaddwd128((tn_dot2_4)x, (tn_dot2_4)y))
 #endif
 #if defined(__AVX2__) && __has_builtin(__builtin_ia32_pmaddwd256)
 typedef short tn_dot2_8 __attribute__((vector_size(32)));
-#undef TN_DOT2_8
-#define TN_DOT2_8(x, y) ((tn_i32x8)__builtin_ia32_pmaddwd256((tn_dot2_8)x, (tn_dot2_8)y))
+#define TN_DOT2_8(x, y) , ((tn_i32x8)__builtin_ia32_pmaddwd256((tn_dot2_8)x, (tn_dot2_8)y))
 #endif
 #if defined(__AVX512BW__) && __has_builtin(__builtin_ia32_pmaddwd512)
 typedef short tn_dot2_16 __attribute__((vector_size(64)));
-#undef TN_DOT2_16
-#define TN_DOT2_16(x, y) ((tn_i32x16)__builtin_ia32_pmaddwd512((tn_dot2_16)x, (tn_dot2_16)y))
+#define TN_DOT2_16(x, y) , ((tn_i32x16)__builtin_ia32_pmaddwd512((tn_dot2_16)x, (tn_dot2_16)y))
 #elif defined(__AVX512BW__) && __has_builtin(__builtin_ia32_pmaddwd512_mask)
 typedef short tn_dot2_16 __attribute__((vector_size(64)));
-#undef TN_DOT2_16
-#define TN_DOT2_16(x, y) ((tn_i32x16)__builtin_ia32_pmaddwd512_mask((tn_dot2_16)x, (tn_dot2_16)y, (tn_i32x16){0}, (unsigned short)-1))
+#define TN_DOT2_16(x, y) , ((tn_i32x16)__builtin_ia32_pmaddwd512_mask((tn_dot2_16)x, (tn_dot2_16)y, (tn_i32x16){0}, (unsigned short)-1))
 #endif
 #endif
 
 /* Pairs of 16 bits, or quads of 8 bits of which x's are unsigned, multiplied, summed, and added to
  * c. The one instruction that does it is named: compilers make it of no other expression, and
  * disagree on its builtins. */
-#define TN_DOT2_SUM(N) ((tn_i32x##N)((tn_u32x##N)c + (tn_u32x##N)TN_DOT2_##N(x, y)))
+#define TN_DOT2_SUM(N) TN_OR(~ TN_DOT2_SUM_##N, ((tn_i32x##N)((tn_u32x##N)c + (tn_u32x##N)TN_DOT2(N, x, y))))
 #define TN_DOT4_PART(N, left) ((tn_u32x##N)((tn_i32x##N)((tn_u32x##N)x << left >> 24) * ((tn_i32x##N)((tn_u32x##N)y << left) >> 24)))
-#define TN_DOT4_SUM(N) ((tn_i32x##N)((tn_u32x##N)c + TN_DOT4_PART(N, 24) + TN_DOT4_PART(N, 16) + TN_DOT4_PART(N, 8) + TN_DOT4_PART(N, 0)))
-#define TN_DOT_STEP(name) (__extension__({ __asm__(name " %2, %1, %0" : "+v"(c) : "v"(x), "vm"(y)); c; }))
+#define TN_DOT4_SUM(N)                                                                             \
+    TN_OR(~ TN_DOT4_SUM_##N,                                                                       \
+          ((tn_i32x##N)((tn_u32x##N)c + TN_DOT4_PART(N, 24) + TN_DOT4_PART(N, 16) + TN_DOT4_PART(N, 8) + TN_DOT4_PART(N, 0))))
+/* The same of bf16 pairs, in floats. */
+#define TN_UPPER(N, x) ((tn_f32x##N)(x))
+#define TN_DOT2F(N) (TN_UPPER(N, (tn_u32x##N)x << 16) * TN_UPPER(N, (tn_u32x##N)y << 16) + TN_UPPER(N, x & -65536) * TN_UPPER(N, y & -65536))
+#define TN_DOT2F_SUM(N) TN_OR(~ TN_DOT2F_SUM_##N, (c + TN_DOT2F(N)))
+#define TN_DOT_STEP(name) , (__extension__({ __asm__(name " %2, %1, %0" : "+v"(c) : "v"(x), "vm"(y)); c; }))
 #ifdef __AVX512VNNI__
 #define TN_HAS_DOT4 1
 #define TN_DOT2_SUM_16 TN_DOT_STEP("vpdpwssd")
 #define TN_DOT4_SUM_16 TN_DOT_STEP("vpdpbusd")
-#else
-#define TN_HAS_DOT4 0
-#define TN_DOT2_SUM_16 TN_DOT2_SUM(16)
-#define TN_DOT4_SUM_16 TN_DOT4_SUM(16)
-#endif
-#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+#ifdef __AVX512VL__
 #define TN_DOT2_SUM_8 TN_DOT_STEP("vpdpwssd")
 #define TN_DOT4_SUM_8 TN_DOT_STEP("vpdpbusd")
 #define TN_DOT2_SUM_4 TN_DOT_STEP("vpdpwssd")
 #define TN_DOT4_SUM_4 TN_DOT_STEP("vpdpbusd")
-#else
-#define TN_DOT2_SUM_8 TN_DOT2_SUM(8)
-#define TN_DOT4_SUM_8 TN_DOT4_SUM(8)
-#define TN_DOT2_SUM_4 TN_DOT2_SUM(4)
-#define TN_DOT4_SUM_4 TN_DOT4_SUM(4)
 #endif
-/* The same of bf16 pairs, in floats. */
-#define TN_UPPER(N, x) ((tn_f32x##N)(x))
-#define TN_DOT2F(N) (TN_UPPER(N, (tn_u32x##N)x << 16) * TN_UPPER(N, (tn_u32x##N)y << 16) + TN_UPPER(N, x & -65536) * TN_UPPER(N, y & -65536))
-#define TN_DOT2F_SUM(N) (c + TN_DOT2F(N))
+#endif
 #ifdef __AVX512BF16__
 #define TN_HAS_DOT2F 1
 #define TN_DOT2F_SUM_16 TN_DOT_STEP("vdpbf16ps")
-#else
-#define TN_HAS_DOT2F 0
-#define TN_DOT2F_SUM_16 TN_DOT2F_SUM(16)
-#endif
-#if defined(__AVX512BF16__) && defined(__AVX512VL__)
+#ifdef __AVX512VL__
 #define TN_DOT2F_SUM_8 TN_DOT_STEP("vdpbf16ps")
 #define TN_DOT2F_SUM_4 TN_DOT_STEP("vdpbf16ps")
-#else
-#define TN_DOT2F_SUM_8 TN_DOT2F_SUM(8)
-#define TN_DOT2F_SUM_4 TN_DOT2F_SUM(4)
 #endif
-#define TN_DOT2F_SUM_2 TN_DOT2F_SUM(2)
-#define TN_DOT2F_SUM_32 TN_DOT2F_SUM(32)
-#define TN_DOT2F_SUM_64 TN_DOT2F_SUM(64)
-#define TN_DOT2_SUM_2 TN_DOT2_SUM(2)
-#define TN_DOT4_SUM_2 TN_DOT4_SUM(2)
-#define TN_DOT2_SUM_32 TN_DOT2_SUM(32)
-#define TN_DOT4_SUM_32 TN_DOT4_SUM(32)
-#define TN_DOT2_SUM_64 TN_DOT2_SUM(64)
-#define TN_DOT4_SUM_64 TN_DOT4_SUM(64)
+#endif
 
 /* Integers of 8 and 16 bits as 32 bits. GCC 12 takes vectors of bytes apart lane by lane where one
  * instruction would do. */
 #define TN_LONG(N, from) __builtin_convertvector(x, tn_i32x##N)
-#define TN_LONG_i8_2 TN_LONG(2, i8)
-#define TN_LONG_u8_2 TN_LONG(2, u8)
-#define TN_LONG_i16_2 TN_LONG(2, i16)
-#define TN_LONG_u16_2 TN_LONG(2, u16)
-#define TN_LONG_i8_4 TN_LONG(4, i8)
-#define TN_LONG_u8_4 TN_LONG(4, u8)
-#define TN_LONG_i16_4 TN_LONG(4, i16)
-#define TN_LONG_u16_4 TN_LONG(4, u16)
 #if !defined(__clang__) && defined(__AVX2__) && defined(__has_builtin) && __has_builtin(__builtin_ia32_pmovsxbd256)
 typedef char tn_bytes_16 __attribute__((vector_size(16)));
 typedef short tn_words_8 __attribute__((vector_size(16)));
@@ -661,37 +528,19 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     memcpy(&first, from, sizeof first);
     return (tn_bytes_16)(tn_halves_16){first, 0};
 }
-#define TN_LONG_i8_8 (tn_i32x8)__builtin_ia32_pmovsxbd256(tn_first_bytes(&x))
-#define TN_LONG_u8_8 (tn_i32x8)__builtin_ia32_pmovzxbd256(tn_first_bytes(&x))
-#define TN_LONG_i16_8 (tn_i32x8)__builtin_ia32_pmovsxwd256((tn_words_8)x)
-#define TN_LONG_u16_8 (tn_i32x8)__builtin_ia32_pmovzxwd256((tn_words_8)x)
-#else
-#define TN_LONG_i8_8 TN_LONG(8, i8)
-#define TN_LONG_u8_8 TN_LONG(8, u8)
-#define TN_LONG_i16_8 TN_LONG(8, i16)
-#define TN_LONG_u16_8 TN_LONG(8, u16)
+#define TN_LONG_i8_8 , (tn_i32x8)__builtin_ia32_pmovsxbd256(tn_first_bytes(&x))
+#define TN_LONG_u8_8 , (tn_i32x8)__builtin_ia32_pmovzxbd256(tn_first_bytes(&x))
+#define TN_LONG_i16_8 , (tn_i32x8)__builtin_ia32_pmovsxwd256((tn_words_8)x)
+#define TN_LONG_u16_8 , (tn_i32x8)__builtin_ia32_pmovzxwd256((tn_words_8)x)
 #endif
 #ifdef TN_NAMED_512
-#define TN_NAMED_LONG(name, part) (tn_i32x16)__builtin_ia32_##name##512_mask((part)x, (tn_i32x16){0}, (unsigned short)-1)
+#define TN_NAMED_LONG(name, part) , (tn_i32x16)__builtin_ia32_##name##512_mask((part)x, (tn_i32x16){0}, (unsigned short)-1)
 #define TN_LONG_i8_16 TN_NAMED_LONG(pmovsxbd, tn_bytes_512)
 #define TN_LONG_u8_16 TN_NAMED_LONG(pmovzxbd, tn_bytes_512)
 #define TN_LONG_i16_16 TN_NAMED_LONG(pmovsxwd, tn_words_512)
 #define TN_LONG_u16_16 TN_NAMED_LONG(pmovzxwd, tn_words_512)
-#else
-#define TN_LONG_i8_16 TN_LONG(16, i8)
-#define TN_LONG_u8_16 TN_LONG(16, u8)
-#define TN_LONG_i16_16 TN_LONG(16, i16)
-#define TN_LONG_u16_16 TN_LONG(16, u16)
 #endif
-#define TN_LONG_i8_32 TN_LONG(32, i8)
-#define TN_LONG_u8_32 TN_LONG(32, u8)
-#define TN_LONG_i16_32 TN_LONG(32, i16)
-#define TN_LONG_u16_32 TN_LONG(32, u16)
-#define TN_LONG_i8_64 TN_LONG(64, i8)
-#define TN_LONG_u8_64 TN_LONG(64, u8)
-#define TN_LONG_i16_64 TN_LONG(64, i16)
-#define TN_LONG_u16_64 TN_LONG(64, u16)
-#define TN_LONGER(N, from) TN_INLINE tn_i32x##N tn_long_##from##x##N(tn_##from##x##N x) { return TN_LONG_##from##_##N; }
+#define TN_LONGER(N, from) TN_INLINE tn_i32x##N tn_long_##from##x##N(tn_##from##x##N x) { return TN_OR(~ TN_LONG_##from##_##N, TN_LONG(N, from)); }
 
 /* Four bits of integers, those from a place on, as floats, less a number. Where a register holds
  * all sixteen of them it is one look into it, which minds no other bits. Known bits from 0 to 16
@@ -699,21 +548,17 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
  * short integer are subtracted without rounding. Lookups and shifts have two units each on Zen 4,
  * additions and logic others, so three of eight that share a word go this way there. */
 #define TN_SHIFTED(N) tn_shr_i32x##N(x, tn_splat_i32x##N(from))
-#define TN_FOUR_BITS(N) (__builtin_convertvector(TN_SHIFTED(N) & 15, tn_f32x##N) - less)
+#define TN_FOUR_BITS(N) TN_OR(~ TN_FOUR_BITS_##N, (__builtin_convertvector(TN_SHIFTED(N) & 15, tn_f32x##N) - less))
 #define TN_STAYS(first, last) (__builtin_constant_p(from) && from >= first && from <= last && less >= -128 && less <= 128 && less == (float)(int)less)
 #define TN_IN_PLACE(N, x, from) ((tn_f32x##N)(((x) & 15 << (from)) | (150 - (from)) << 23) - ((float)(1 << (23 - (from))) + less))
-#define TN_FOUR_BITS_2 TN_FOUR_BITS(2)
-#define TN_FOUR_BITS_4 TN_FOUR_BITS(4)
-#define TN_FOUR_BITS_8 (TN_STAYS(0, 16) ? TN_IN_PLACE(8, x, from) : TN_STAYS(17, 28) ? TN_IN_PLACE(8, x >> 12, from - 12) : TN_FOUR_BITS(8))
-#define TN_FOUR_BITS_32 TN_FOUR_BITS(32)
-#define TN_FOUR_BITS_64 TN_FOUR_BITS(64)
+#define TN_FOUR_BITS_8                                                                             \
+    , (TN_STAYS(0, 16) ? TN_IN_PLACE(8, x, from) : TN_STAYS(17, 28) ? TN_IN_PLACE(8, x >> 12, from - 12) : \
+       __builtin_convertvector(TN_SHIFTED(8) & 15, tn_f32x8) - less)
 #define TN_SIXTEEN ((tn_f32x16){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} - less)
 #if defined(__AVX512F__) && !defined(__clang__)
-#define TN_FOUR_BITS_16 (TN_STAYS(8, 16) ? TN_IN_PLACE(16, x, from) : __builtin_shuffle(TN_SIXTEEN, TN_SHIFTED(16)))
+#define TN_FOUR_BITS_16 , (TN_STAYS(8, 16) ? TN_IN_PLACE(16, x, from) : __builtin_shuffle(TN_SIXTEEN, TN_SHIFTED(16)))
 #elif defined(__AVX512F__)
-#define TN_FOUR_BITS_16 (TN_STAYS(8, 16) ? TN_IN_PLACE(16, x, from) : (tn_f32x16)__builtin_ia32_permvarsf512(TN_SIXTEEN, TN_SHIFTED(16)))
-#else
-#define TN_FOUR_BITS_16 TN_FOUR_BITS(16)
+#define TN_FOUR_BITS_16 , (TN_STAYS(8, 16) ? TN_IN_PLACE(16, x, from) : (tn_f32x16)__builtin_ia32_permvarsf512(TN_SIXTEEN, TN_SHIFTED(16)))
 #endif
 
 /* Vectors of f32 and of the integers beside them: what most kernels need, and a C compiler reads in
@@ -740,11 +585,11 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_VECTOR_ROUND(N, f32, float, TN_SQRT_LANE)                                                   \
     TN_MINMAX(f32x##N, tn_f32x##N)                                                                 \
     TN_FOLDS(N, f32, float)                                                                        \
-    TN_SCALE_LANES(N)                                                                              \
+    TN_OR(~ TN_SCALE_##N, TN_SCALE(f32x##N, tn_f32x##N, tn_i32x##N))                                                                              \
     TN_MATH_F32(f32x##N, tn_f32x##N, tn_i32x##N)                                                   \
     TN_LONGER(N, u16)                                                                              \
-    TN_INLINE tn_f32x##N tn_four_bits_f32x##N(tn_i32x##N x, int32_t from, float less) { return TN_FOUR_BITS_##N; } \
-    TN_INLINE tn_f32x##N tn_dot2f_sum_f32x##N(tn_f32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT2F_SUM_##N; } \
+    TN_INLINE tn_f32x##N tn_four_bits_f32x##N(tn_i32x##N x, int32_t from, float less) { return TN_FOUR_BITS(N); } \
+    TN_INLINE tn_f32x##N tn_dot2f_sum_f32x##N(tn_f32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT2F_SUM(N); } \
     TN_INLINE tn_f32x##N tn_dot2f_f32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2F(N); }      \
     TN_INLINE tn_i32x##N tn_pair_f32x##N(tn_f32x##N x, tn_f32x##N y) { return (tn_i32x##N)((tn_u32x##N)x >> 16 | ((tn_u32x##N)y & 0xffff0000u)); } \
     TN_SHORT_FLOATS(f32x##N, tn_f32x##N, tn_i32x##N, tn_u16x##N, tn_long_u16x##N, __builtin_convertvector) \
@@ -766,9 +611,9 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_FOLDS(N, f64, double)                                                                       \
     TN_LONGER(N, i8) TN_LONGER(N, u8) TN_LONGER(N, i16)                                            \
     TN_SHORTER(N)                                                                                  \
-    TN_INLINE tn_i32x##N tn_dot2_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_SUM_##N; } \
-    TN_INLINE tn_i32x##N tn_dot2_i32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_##N(x, y); } \
-    TN_INLINE tn_i32x##N tn_dot4_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT4_SUM_##N; } \
+    TN_INLINE tn_i32x##N tn_dot2_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_SUM(N); } \
+    TN_INLINE tn_i32x##N tn_dot2_i32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2(N, x, y); } \
+    TN_INLINE tn_i32x##N tn_dot4_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT4_SUM(N); } \
     TN_INLINE tn_i32x##N tn_dot4_i32x##N(tn_i32x##N x, tn_i32x##N y) { return tn_dot4_sum_i32x##N((tn_i32x##N){0}, x, y); } \
     TN_VECTOR_LIBM(N, f64)                                                                         \
     TN_LANES_1(N, exp, f64) TN_LANES_1(N, log, f64) TN_LANES_1(N, tanh, f64) TN_LANES_1(N, erf, f64) \

@@ -299,7 +299,7 @@ TN_DOT_PROBE(i16_dot, TN_DOT_WORDS)
 #else
 #define tn_probe_i16_dot 0
 #endif
-#if TN_HAS_DOT4
+#ifdef TN_HAS_DOT4
 #define TN_DOT_BYTES(i)                                                                            \
     c##i = TN_PROBE_I(tn_dot4_sum)(c##i, x, y);                                                    \
     TN_OPAQUE(c##i);                                                                               \
@@ -308,7 +308,7 @@ TN_DOT_PROBE(i8_dot, TN_DOT_BYTES)
 #else
 #define tn_probe_i8_dot 0
 #endif
-#if TN_HAS_DOT2F
+#ifdef TN_HAS_DOT2F
 #define TN_DOT_PAIRS(i)                                                                            \
     c##i = TN_PROBE_F(tn_dot2f_sum)(c##i, x2, y2);                                                 \
     TN_OPAQUE(c##i);                                                                               \

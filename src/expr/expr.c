@@ -56,9 +56,8 @@ term_degree(const Term *t)
     return d;
 }
 
-/* Negative if a's monomial precedes b's. */
-static int
-compare_monomial(const Term *a, const Term *b)
+int
+term_compare(const Term *a, const Term *b)
 {
     uint32_t da = term_degree(a), db = term_degree(b);
 
@@ -80,7 +79,7 @@ expr_compare(const Expr *a, const Expr *b)
     if (a == b)
         return 0;
     for (uint32_t i = 0; i < a->nterm && i < b->nterm; i++) {
-        int order = compare_monomial(&a->term[i], &b->term[i]);
+        int order = term_compare(&a->term[i], &b->term[i]);
         if (order)
             return order;
         if (a->term[i].coef != b->term[i].coef)
@@ -97,7 +96,7 @@ same_terms(const Expr *e, const Term *term, uint32_t n)
     if (e->nterm != n)
         return false;
     for (uint32_t i = 0; i < n; i++)
-        if (e->term[i].coef != term[i].coef || compare_monomial(&e->term[i], &term[i]) != 0)
+        if (e->term[i].coef != term[i].coef || term_compare(&e->term[i], &term[i]) != 0)
             return false;
     return true;
 }
@@ -187,23 +186,37 @@ measure(Ctx *c, Atom *a)
     return true;
 }
 
+/* The atom, if there is one; *hash, and the first atom of that hash, for one to be made. */
 static AtomNode *
-intern_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg)
+find_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg, uint64_t *hash,
+          uint64_t *first)
 {
-    struct ExprTable *t = expr_table(c);
-    uint64_t h = mix(kind, narg), found = 0;
+    uint64_t h = mix(kind, narg);
 
     if (kind == ATOM_VAR)
         h = mix(mix(h, var.kind), var.id);
     for (uint32_t i = 0; i < narg; i++)
         h = mix(h, arg[i]->hash);
-    map_get(&t->atoms, h, &found);
-    for (AtomNode *node = (AtomNode *)(uintptr_t)found; node; node = node->next)
+    *hash = h;
+    *first = 0;
+    map_get(&expr_table(c)->atoms, h, first);
+    for (AtomNode *node = (AtomNode *)(uintptr_t)*first; node; node = node->next)
         if (node->a.kind == kind && node->a.narg == narg && node->a.var.kind == var.kind &&
             node->a.var.id == var.id &&
             (!narg || memcmp(node->a.arg, arg, narg * sizeof *arg) == 0))
             return node;
+    return NULL;
+}
 
+static AtomNode *
+intern_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg)
+{
+    struct ExprTable *t = expr_table(c);
+    uint64_t h, found;
+    AtomNode *known = find_atom(c, kind, var, narg, arg, &h, &found);
+
+    if (known)
+        return known;
     Atom a = { .kind = kind, .order = t->natom, .var = var, .narg = narg, .arg = arg };
     if (!measure(c, &a))
         return NULL;
@@ -255,26 +268,13 @@ expr_symbol(Ctx *c, const char *name)
     return expr_var(c, (Var){ VAR_SYMBOL, MAP_PTR(sym(c, name)) });
 }
 
-/* Does an expression of this symbol exist? */
-static bool
-is_symbol_used(Ctx *c, Sym name)
-{
-    uint64_t found = 0;
-
-    map_get(&expr_table(c)->atoms, mix(mix(mix(ATOM_VAR, 0), VAR_SYMBOL), MAP_PTR(name)), &found);
-    for (AtomNode *node = (AtomNode *)(uintptr_t)found; node; node = node->next)
-        if (node->a.kind == ATOM_VAR && node->a.var.kind == VAR_SYMBOL &&
-            node->a.var.id == MAP_PTR(name))
-            return true;
-    return false;
-}
-
 const Expr *
 expr_fresh_symbol(Ctx *c, const char *like)
 {
     Sym name = sym(c, like);
+    uint64_t hash, first;
 
-    for (unsigned i = 1; is_symbol_used(c, name); i++)
+    for (unsigned i = 1; find_atom(c, ATOM_VAR, symbol_var(name), 0, NULL, &hash, &first); i++)
         name = sym_printf(c, "%s_%u", like, i);
     const Expr *e = expr_symbol(c, name);
     expr_symbol_late(c, (Var){ VAR_SYMBOL, MAP_PTR(name) });
@@ -326,9 +326,7 @@ expr_add_scaled(Ctx *c, const Expr *a, const Expr *b, int64_t k)
     Term sum[a->nterm + b->nterm];
     uint32_t n = 0, i = 0, j = 0;
     while (i < a->nterm || j < b->nterm) {
-        int order = i == a->nterm   ? 1
-                    : j == b->nterm ? -1
-                                    : compare_monomial(&a->term[i], &b->term[j]);
+        int order = i == a->nterm ? 1 : j == b->nterm ? -1 : term_compare(&a->term[i], &b->term[j]);
         if (order < 0) {
             sum[n++] = a->term[i++];
             continue;
@@ -469,6 +467,16 @@ int64_t
 expr_constant_part(const Expr *e)
 {
     return e->nterm && e->term[e->nterm - 1].nfactor == 0 ? e->term[e->nterm - 1].coef : 0;
+}
+
+uint32_t
+expr_count_factors(const Expr *e)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < e->nterm; i++)
+        n += e->term[i].nfactor;
+    return n;
 }
 
 const Atom *

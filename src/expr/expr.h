@@ -153,6 +153,13 @@ uint32_t expr_broadcast_parts(const Expr *e, uint32_t most, const Expr **part);
 /* Exact quotient, when the division leaves no remainder as polynomials; NULL otherwise. */
 const Expr *expr_exact_div(Ctx *c, const Expr *a, const Expr *b);
 
+/* What an atom of this kind, which is no variable, makes of the arguments: expr_div, … */
+const Expr *expr_apply(Ctx *c, AtomKind kind, uint32_t n, const Expr *const *arg);
+/* e with another Expr for each of its own atoms; expr_of_atom leaves one as it is. */
+const Expr *expr_map_atoms(Ctx *c, const Expr *e, const Expr *(*to)(void *user, const Atom *a),
+                           void *user);
+const Expr *expr_of_atom(const Atom *atom);
+
 typedef struct {
     Var var;
     const Expr *to;

@@ -65,19 +65,21 @@ mix_range(uint64_t h, const Range *r)
 
 /* The expression of one atom; var for ATOM_VAR, arguments else. Nothing is normalised. */
 const Expr *expr_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg);
-const Expr *expr_of_atom(const Atom *atom);
 const Expr *expr_term(Ctx *c, Term t);
 /* Some of the terms of an expression, in its order. */
 const Expr *expr_of_terms(Ctx *c, uint32_t n, const Term *term);
 const Expr *expr_pow(Ctx *c, const Expr *e, uint32_t power);
 int64_t expr_constant_part(const Expr *e);
+uint32_t expr_count_factors(const Expr *e);     /* of all its terms */
 int expr_compare(const Expr *a, const Expr *b); /* canonical total order */
 /* The one atom that e is, with coefficient 1 and plus an optional constant; NULL if it is not. */
 const Atom *expr_single(const Expr *e, AtomKind kind, int64_t *plus);
 /* Split e = coef * atom + rest, with `atom` as a plain factor. False if a power of it occurs. */
 bool expr_split_atom(Ctx *c, const Expr *e, const Atom *atom, const Expr **coef, const Expr **rest);
 
-uint32_t term_degree(const Term *t);              /* the sum of its powers */
+uint32_t term_degree(const Term *t); /* the sum of its powers */
+/* negative if a's monomial precedes b's, 0 if they are one */
+int term_compare(const Term *a, const Term *b);
 bool term_divides(const Term *by, const Term *t); /* with an integer coefficient */
 const Expr *term_quotient(Ctx *c, const Term *t, const Term *by);
 /* Long division by the leading term of b: a = q * b + r, for b != 0. */

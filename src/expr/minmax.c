@@ -61,15 +61,9 @@ drop_dominated(Ctx *c, AtomKind kind, Args *args)
 static bool
 has_term(const Expr *e, const Term *t)
 {
-    for (uint32_t i = 0; i < e->nterm; i++) {
-        const Term *u = &e->term[i];
-        bool same = u->coef == t->coef && u->nfactor == t->nfactor;
-        for (uint32_t k = 0; same && k < t->nfactor; k++)
-            same =
-                u->factor[k].atom == t->factor[k].atom && u->factor[k].power == t->factor[k].power;
-        if (same)
+    for (uint32_t i = 0; i < e->nterm; i++)
+        if (e->term[i].coef == t->coef && !term_compare(&e->term[i], t))
             return true;
-    }
     return false;
 }
 

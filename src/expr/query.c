@@ -33,26 +33,23 @@ is_of_symbols(const Expr *e)
            !expr_uses_kind(e, VAR_COMPUTED);
 }
 
+static const Expr *
+above_least(void *user, const Atom *a)
+{
+    Proof *p = user;
+    const Expr *atom = expr_of_atom(a);
+    int64_t least = proof_bounds(p, atom).lo;
+
+    return least == INT64_MIN ? expr_bad(p->c) : expr_offset(p->c, atom, least);
+}
+
 /* Written in what each atom exceeds its lower bound by, has e no negative term? 4*m*n - 16*m - 16*n
  * + 64 = 4*(m - 4)*(n - 4) for m, n >= 4. */
 static bool
 nonneg_above_least(Ctx *c, const Expr *e)
 {
     Proof p = proof_begin(c, NULL, e);
-    const Expr *sum = expr_int(c, 0);
-
-    for (uint32_t i = 0; i < e->nterm; i++) {
-        const Expr *product = expr_int(c, e->term[i].coef);
-        for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
-            Factor f = e->term[i].factor[k];
-            const Expr *atom = expr_of_atom(f.atom);
-            int64_t least = proof_bounds(&p, atom).lo;
-            if (least == INT64_MIN)
-                return false;
-            product = expr_mul(c, product, expr_pow(c, expr_offset(c, atom, least), f.power));
-        }
-        sum = expr_add(c, sum, product);
-    }
+    const Expr *sum = expr_map_atoms(c, e, above_least, &p);
     bool negative = sum->bad;
     for (uint32_t i = 0; i < sum->nterm; i++)
         negative |= sum->term[i].coef < 0;

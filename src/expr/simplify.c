@@ -244,8 +244,9 @@ simplify_var(Proof *p, const Atom *a)
 }
 
 static const Expr *
-simplify_atom(Proof *p, const Atom *a)
+simplify_atom(void *user, const Atom *a)
 {
+    Proof *p = user;
     const Expr *arg[a->narg + 1];
 
     if (a->kind == ATOM_VAR)
@@ -280,32 +281,7 @@ is_settled(const struct ExprTable *t, const Expr *e)
 static const Expr *
 round_of(Proof *p, const Expr *e)
 {
-    uint32_t n = 0;
-    bool same = true;
-
-    if (is_settled(expr_table(p->c), e))
-        return e;
-    for (uint32_t i = 0; i < e->nterm; i++)
-        n += e->term[i].nfactor;
-    const Expr *atom[n + 1], *sum = expr_int(p->c, 0);
-    n = 0;
-    for (uint32_t i = 0; i < e->nterm; i++)
-        for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
-            atom[n] = simplify_atom(p, e->term[i].factor[k].atom);
-            same &= atom[n] == expr_of_atom(e->term[i].factor[k].atom);
-            n++;
-        }
-    if (same)
-        return e;
-    n = 0;
-    for (uint32_t i = 0; i < e->nterm; i++) {
-        const Expr *product = expr_int(p->c, e->term[i].coef);
-        for (uint32_t k = 0; k < e->term[i].nfactor; k++)
-            product =
-                expr_mul(p->c, product, expr_pow(p->c, atom[n++], e->term[i].factor[k].power));
-        sum = expr_add(p->c, sum, product);
-    }
-    return sum;
+    return is_settled(expr_table(p->c), e) ? e : expr_map_atoms(p->c, e, simplify_atom, p);
 }
 
 /* ---- c*(p // c) + p % c -> p ----------------------------------------------------------------- */
@@ -317,15 +293,8 @@ contains(const Expr *e, const Expr *part)
     uint32_t i = 0;
 
     for (uint32_t k = 0; k < part->nterm; k++, i++) {
-        while (i < e->nterm) {
-            bool same = e->term[i].nfactor == part->term[k].nfactor;
-            for (uint32_t f = 0; same && f < part->term[k].nfactor; f++)
-                same = e->term[i].factor[f].atom == part->term[k].factor[f].atom &&
-                       e->term[i].factor[f].power == part->term[k].factor[f].power;
-            if (same)
-                break;
+        while (i < e->nterm && term_compare(&e->term[i], &part->term[k]))
             i++;
-        }
         if (i == e->nterm || (e->term[i].coef < 0) != (part->term[k].coef < 0) ||
             (e->term[i].coef < 0 ? e->term[i].coef > part->term[k].coef
                                  : e->term[i].coef < part->term[k].coef))

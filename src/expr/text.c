@@ -87,23 +87,13 @@ in_reading_order(const Expr *e, Term *term, Factor *factor)
         }
 }
 
-static uint32_t
-factor_count(const Expr *e)
-{
-    uint32_t n = 1;
-
-    for (uint32_t i = 0; i < e->nterm; i++)
-        n += e->term[i].nfactor;
-    return n;
-}
-
 static int
 compare_text(const Expr *a, const Expr *b)
 {
     if (a == b)
         return 0;
     Term ta[a->nterm + 1], tb[b->nterm + 1];
-    Factor fa[factor_count(a)], fb[factor_count(b)];
+    Factor fa[expr_count_factors(a) + 1], fb[expr_count_factors(b) + 1];
     in_reading_order(a, ta, fa);
     in_reading_order(b, tb, fb);
     for (uint32_t i = 0; i < a->nterm && i < b->nterm; i++) {
@@ -245,7 +235,7 @@ expr_print(Text *t, const Expr *e, const ExprStyle *style)
 {
     static const ExprStyle plain = { 0 };
     Term term[e->nterm + 1];
-    Factor factor[factor_count(e)];
+    Factor factor[expr_count_factors(e) + 1];
 
     if (!style)
         style = &plain;

@@ -113,45 +113,19 @@ expr_linear(Ctx *c, const Expr *e, Var v, const Expr **coef, const Expr **rest)
            !expr_uses(*rest, v);
 }
 
-/* ---- substitution ---------------------------------------------------------------------------- */
-
-typedef struct {
-    const Binding *at;
-    uint32_t n;
-    uint64_t bits; /* of its variables */
-} BindingArray;
-
-static bool is_bound(const Expr *e, BindingArray b);
-
-static bool
-term_is_bound(const Term *t, BindingArray b)
-{
-    for (uint32_t k = 0; k < t->nfactor; k++) {
-        const Atom *a = t->factor[k].atom;
-        for (uint32_t i = 0; i < b.n && a->kind == ATOM_VAR; i++)
-            if (same_var(b.at[i].var, a->var))
-                return true;
-        for (uint32_t j = 0; j < a->narg; j++)
-            if (is_bound(a->arg[j], b))
-                return true;
-    }
-    return false;
-}
-
-/* Does it use a bound variable? */
-static bool
-is_bound(const Expr *e, BindingArray b)
-{
-    for (uint32_t i = 0; i < e->nterm && (e->vars & b.bits); i++)
-        if (term_is_bound(&e->term[i], b))
-            return true;
-    return false;
-}
-
 bool
 expr_uses(const Expr *e, Var v)
 {
-    return is_bound(e, (BindingArray){ &(Binding){ .var = v }, 1, var_bit(v) });
+    for (uint32_t i = 0; i < e->nterm && (e->vars & var_bit(v)); i++)
+        for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
+            const Atom *a = e->term[i].factor[k].atom;
+            if (a->kind == ATOM_VAR && same_var(a->var, v))
+                return true;
+            for (uint32_t j = 0; j < a->narg; j++)
+                if (expr_uses(a->arg[j], v))
+                    return true;
+        }
+    return false;
 }
 
 bool
@@ -160,69 +134,85 @@ expr_uses_kind(const Expr *e, VarKind k)
     return e->vars & kind_bit(k);
 }
 
-static const Expr *subst(Ctx *c, const Expr *e, BindingArray b);
+/* ---- rebuilding ------------------------------------------------------------------------------ */
 
-static const Expr *
-subst_atom(Ctx *c, const Atom *a, BindingArray b)
+const Expr *
+expr_apply(Ctx *c, AtomKind kind, uint32_t n, const Expr *const *arg)
 {
-    if (a->kind == ATOM_VAR) {
-        for (uint32_t i = 0; i < b.n; i++)
-            if (same_var(b.at[i].var, a->var))
-                return b.at[i].to;
-        return expr_of_atom(a);
-    }
-    const Expr *arg[a->narg + 1];
-    bool changed = false;
-    for (uint32_t i = 0; i < a->narg; i++) {
-        arg[i] = subst(c, a->arg[i], b);
-        changed |= arg[i] != a->arg[i];
-    }
-    if (!changed)
-        return expr_of_atom(a);
-    switch (a->kind) {
-    case ATOM_DIV: return expr_div(c, arg[0], arg[1]);
-    case ATOM_MOD: return expr_mod(c, arg[0], arg[1]);
-    case ATOM_MIN:
-    case ATOM_MAX:
-    case ATOM_BROADCAST: return expr_min_max(c, a->kind, a->narg, arg);
-    case ATOM_VAR: break;
-    }
-    return expr_bad(c);
+    return kind == ATOM_DIV   ? expr_div(c, arg[0], arg[1])
+           : kind == ATOM_MOD ? expr_mod(c, arg[0], arg[1])
+                              : expr_min_max(c, kind, n, arg);
 }
 
-static const Expr *
-subst(Ctx *c, const Expr *e, BindingArray b)
+const Expr *
+expr_map_atoms(Ctx *c, const Expr *e, const Expr *(*to)(void *user, const Atom *a), void *user)
 {
-    if (e->bad || !is_bound(e, b))
+    const Expr *atom[expr_count_factors(e) + 1], **at = atom;
+    Term same[e->nterm + 1], moved[e->nterm + 1];
+    uint32_t nsame = 0, nmoved = 0;
+
+    for (uint32_t i = 0; i < e->nterm; i++) {
+        const Expr **first = at;
+        bool all = true;
+        for (uint32_t k = 0; k < e->term[i].nfactor; k++, at++) {
+            *at = to(user, e->term[i].factor[k].atom);
+            all &= *at == expr_of_atom(e->term[i].factor[k].atom);
+        }
+        if (all)
+            same[nsame++] = e->term[i], at = first;
+        else
+            moved[nmoved++] = e->term[i];
+    }
+    if (!nmoved)
         return e;
     /* unchanged terms are kept as one: adding them one by one is quadratic */
-    Term same[e->nterm];
-    uint32_t nsame = 0;
-    for (uint32_t i = 0; i < e->nterm; i++)
-        if (!term_is_bound(&e->term[i], b))
-            same[nsame++] = e->term[i];
     const Expr *sum = expr_of_terms(c, nsame, same);
-    for (uint32_t i = 0; i < e->nterm; i++) {
-        if (!term_is_bound(&e->term[i], b))
-            continue;
-        const Expr *product = expr_int(c, e->term[i].coef);
-        for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
-            Factor f = e->term[i].factor[k];
-            product = expr_mul(c, product, expr_pow(c, subst_atom(c, f.atom, b), f.power));
-        }
+    at = atom;
+    for (uint32_t i = 0; i < nmoved; i++) {
+        const Expr *product = expr_int(c, moved[i].coef);
+        for (uint32_t k = 0; k < moved[i].nfactor; k++)
+            product = expr_mul(c, product, expr_pow(c, *at++, moved[i].factor[k].power));
         sum = expr_add(c, sum, product);
     }
     return sum;
 }
 
+/* ---- substitution ---------------------------------------------------------------------------- */
+
+typedef struct {
+    Ctx *c;
+    const Binding *at;
+    uint32_t n;
+    uint64_t bits; /* of its variables */
+} BindingArray;
+
+static const Expr *
+subst_atom(void *user, const Atom *a)
+{
+    const BindingArray *b = user;
+    const Expr *arg[a->narg + 1];
+    bool changed = false;
+
+    if (!(a->vars & b->bits))
+        return expr_of_atom(a);
+    for (uint32_t i = 0; i < b->n && a->kind == ATOM_VAR; i++)
+        if (same_var(b->at[i].var, a->var))
+            return b->at[i].to;
+    for (uint32_t i = 0; i < a->narg; i++) {
+        arg[i] = expr_map_atoms(b->c, a->arg[i], subst_atom, user);
+        changed |= arg[i] != a->arg[i];
+    }
+    return changed ? expr_apply(b->c, a->kind, a->narg, arg) : expr_of_atom(a);
+}
+
 const Expr *
 expr_subst(Ctx *c, const Expr *e, const Binding *b, uint32_t n)
 {
-    BindingArray bound = { b, n, 0 };
+    BindingArray bound = { c, b, n, 0 };
 
     for (uint32_t i = 0; i < n; i++)
         bound.bits |= var_bit(b[i].var);
-    return subst(c, e, bound);
+    return e->vars & bound.bits ? expr_map_atoms(c, e, subst_atom, &bound) : e;
 }
 
 /* ---- evaluation ------------------------------------------------------------------------------ */

@@ -47,7 +47,7 @@ fuse_scalar_constants(const Graph *g, Arena *a, NodeId n)
         const Value *value = &g->value.at[v];
         const Nest *number, *with;
         if (is_number(c, value) && (number = number_nest(c, value->type, value->data)) &&
-            (with = nest_inline(c, p.nest, kept, number, 0)))
+            (with = nest_inline(c, p.nest, kept, number)))
             p.nest = with;
         else
             p.value[kept++] = v;

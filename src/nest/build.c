@@ -74,17 +74,10 @@ nest_load_or(NestBuilder *b, uint32_t slot, const Expr *const *at, const Scalar 
 void
 nest_write(NestBuilder *b, uint32_t out, const Expr *const *at, const Scalar *value)
 {
-    nest_write_combine(b, out, at, COMB_NONE, NO_SLOT, value);
-}
-
-void
-nest_write_combine(NestBuilder *b, uint32_t out, const Expr *const *at, Combiner k, uint32_t init,
-                   const Scalar *value)
-{
     assert(out < b->out.n);
     Arena *a = b->ctx->arena;
     const Expr *const *copy = arena_copy(a, at, b->out.at[out].type->rank * sizeof *at);
-    VEC_PUSH(a, &b->write, ((Write){ out, copy, k, init, value }));
+    VEC_PUSH(a, &b->write, ((Write){ out, copy, COMB_NONE, NO_SLOT, value }));
 }
 
 const Nest *
@@ -110,4 +103,15 @@ nest_finish(NestBuilder *b)
         .write = b->write.at,
     };
     return nest_verify(b->ctx, n, DIAG_INTERNAL) ? n : NULL;
+}
+
+const Nest *
+nest_of_scalar(Ctx *c, const char *name, const Type *t, const Scalar *value)
+{
+    NestBuilder b = nest_begin(c, name);
+    const Expr *axis[TN_MAX_RANK];
+
+    nest_axes_of(&b, t, axis);
+    nest_write(&b, nest_out(&b, "o", t), axis, value);
+    return nest_finish(&b);
 }

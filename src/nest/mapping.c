@@ -95,41 +95,15 @@ prepare(MapQuery *q, Ranges r)
 
 /* Every mod written as a - b * (a // b), so that (a // b) * b + a % b cancels to a. */
 static const Expr *
-without_mod(Ctx *c, const Expr *e)
+without_mod(void *user, const Atom *m)
 {
-    const Expr *sum = expr_int(c, 0);
+    Ctx *c = user;
 
-    for (uint32_t i = 0; i < e->nterm; i++) {
-        const Expr *product = expr_int(c, e->term[i].coef);
-        for (uint32_t f = 0; f < e->term[i].nfactor; f++) {
-            const Atom *m = e->term[i].factor[f].atom;
-            const Expr *x = NULL;
-            switch (m->kind) {
-            case ATOM_VAR: x = expr_var(c, m->var); break;
-            case ATOM_DIV:
-                x = expr_div(c, without_mod(c, m->arg[0]), without_mod(c, m->arg[1]));
-                break;
-            case ATOM_MOD: {
-                const Expr *a = without_mod(c, m->arg[0]), *b = without_mod(c, m->arg[1]);
-                x = expr_sub(c, a, expr_mul(c, b, expr_div(c, a, b)));
-                break;
-            }
-            case ATOM_MIN:
-            case ATOM_MAX:
-            case ATOM_BROADCAST:
-                x = m->arg[0];
-                for (uint32_t k = 1; k < m->narg; k++)
-                    x = m->kind == ATOM_MIN   ? expr_min(c, x, m->arg[k])
-                        : m->kind == ATOM_MAX ? expr_max(c, x, m->arg[k])
-                                              : expr_broadcast(c, x, m->arg[k]);
-                break;
-            }
-            for (uint32_t p = 0; p < e->term[i].factor[f].power; p++)
-                product = expr_mul(c, product, x);
-        }
-        sum = expr_add(c, sum, product);
-    }
-    return sum;
+    if (m->kind != ATOM_DIV && m->kind != ATOM_MOD)
+        return expr_of_atom(m);
+    const Expr *a = expr_map_atoms(c, m->arg[0], without_mod, c),
+               *b = expr_map_atoms(c, m->arg[1], without_mod, c), *quotient = expr_div(c, a, b);
+    return m->kind == ATOM_DIV ? quotient : expr_sub(c, a, expr_mul(c, b, quotient));
 }
 
 /* As many elements as points, and row-major offsets that differ by a constant: the same order. */
@@ -141,7 +115,8 @@ same_linear_order(const MapQuery *q, Ranges r)
     if (expr_eq(c, NULL, type_count(c, q->type), type_count(c, out)) != YES)
         return false;
     const Expr *from = type_offset(c, q->type, q->at), *to = type_offset(c, out, q->to);
-    const Expr *diff = expr_sub(c, without_mod(c, from), without_mod(c, to));
+    const Expr *diff =
+        expr_sub(c, expr_map_atoms(c, from, without_mod, c), expr_map_atoms(c, to, without_mod, c));
 
     return expr_const(diff, NULL) || expr_const(expr_simplify(c, &r, diff), NULL);
 }

@@ -84,9 +84,9 @@ const Scalar *nest_load(NestBuilder *b, uint32_t slot, const Expr *const *at);
 const Scalar *nest_load_or(NestBuilder *b, uint32_t slot, const Expr *const *at,
                            const Scalar *outside);
 void nest_write(NestBuilder *b, uint32_t out, const Expr *const *at, const Scalar *value);
-void nest_write_combine(NestBuilder *b, uint32_t out, const Expr *const *at, Combiner k,
-                        uint32_t init, const Scalar *value);
 const Nest *nest_finish(NestBuilder *b); /* NULL, reported as internal, if nest_verify fails */
+/* A nest without inputs: `value`, over the axes of its output, at each point of a type. */
+const Nest *nest_of_scalar(Ctx *c, const char *name, const Type *t, const Scalar *value);
 
 /* Invariants, numbered in verify.c; reports the first that fails. */
 bool nest_verify(Ctx *c, const Nest *n, DiagClass class);

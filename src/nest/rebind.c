@@ -3,16 +3,12 @@
 #include "nest/internal.h"
 #include "nest/walk.h"
 
-typedef struct {
-    const uint32_t *to;
-} Slots;
-
 static const Scalar *
 move_slot(ScalarMap *m, const Scalar *load)
 {
-    const Slots *s = m->user;
+    const uint32_t *to = m->user;
 
-    return load_with(m->ctx, load, s->to[load->u.load.slot], load->u.load.outside);
+    return load_with(m->ctx, load, to[load->u.load.slot], load->u.load.outside);
 }
 
 /* Keep the inputs for which keep says so; to[] is where each old slot goes. */
@@ -20,9 +16,7 @@ static const Nest *
 renumber_inputs(Ctx *c, const Nest *n, const bool *keep, uint32_t *to)
 {
     NestEdit e = nest_edit(c, n, 0, 0);
-    Slots slots = { to };
-    Arena *scratch = arena_child(c->arena);
-    ScalarMap m = { .load = move_slot, .user = &slots, .ctx = c, .done = { .arena = scratch } };
+    ScalarMap m = { .load = move_slot, .user = to, .ctx = c, .done = { .arena = e.scratch } };
     uint32_t kept = 0;
 
     nest_edit_map(&e, &m);
@@ -35,7 +29,6 @@ renumber_inputs(Ctx *c, const Nest *n, const bool *keep, uint32_t *to)
             e.write[i].init = to[n->write[i].init];
     }
     e.nest.nin = kept - n->nout;
-    arena_free(scratch);
     return nest_edit_done(c, &e);
 }
 
@@ -86,9 +79,8 @@ nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb)
 {
     NestEdit e = nest_edit(c, n, 0, 0);
     Bindings bindings = { b, nb };
-    Arena *scratch = arena_child(c->arena);
     ScalarMap m = {
-        .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = scratch }
+        .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = e.scratch }
     };
 
     for (uint32_t i = 0; i < n->nin + n->nout; i++) {
@@ -99,6 +91,5 @@ nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb)
         e.param[i].type = type_new(c, t->dtype, t->rank, dim);
     }
     nest_edit_map(&e, &m);
-    arena_free(scratch);
     return nest_edit_done(c, &e);
 }

@@ -75,12 +75,8 @@ atom_box(const BoxQuery *g, const Atom *m)
             Box b = box_of(g, m->arg[i]);
             if (!b.lo)
                 return b;
-            const Expr *(*one)(Ctx *c, const Expr *a, const Expr *b) =
-                m->kind == ATOM_MIN   ? expr_min
-                : m->kind == ATOM_MAX ? expr_max
-                                      : expr_broadcast;
-            all.lo = one(c, all.lo, b.lo);
-            all.hi = one(c, all.hi, b.hi);
+            all.lo = expr_apply(c, m->kind, 2, (const Expr *[]){ all.lo, b.lo });
+            all.hi = expr_apply(c, m->kind, 2, (const Expr *[]){ all.hi, b.hi });
         }
         return all;
     }

@@ -179,15 +179,15 @@ is_outer(const Masks *m, ValueId v, int left)
 }
 
 /* Inlines such producers of its inputs. */
-static bool
+static void
 inline_outer(const Masks *m, MaskNode *s)
 {
     for (uint32_t slot = 0; slot < s->nest->nin;) {
         ValueId v = s->in[slot];
-        const Nest *with = is_outer(m, v, MOST_MADE)
-                               ? nest_inline(m->c, s->nest, slot,
-                                             m->from->node.at[m->from->value.at[v].def].nest, 0)
-                               : NULL;
+        const Nest *with =
+            is_outer(m, v, MOST_MADE)
+                ? nest_inline(m->c, s->nest, slot, m->from->node.at[m->from->value.at[v].def].nest)
+                : NULL;
         if (!with) {
             slot++;
             continue;
@@ -203,7 +203,6 @@ inline_outer(const Masks *m, MaskNode *s)
         *s = (MaskNode){ s->node, with, in };
         slot = 0;
     }
-    return true;
 }
 
 /* ---- what is shown --------------------------------------------------------------------------- */
@@ -676,8 +675,7 @@ put_node(Masks *m, NodeId id)
         graph_copy_node(m->to, m->from, id, m->map);
         return true;
     }
-    if (!inline_outer(m, &s))
-        return false;
+    inline_outer(m, &s);
     if (find_mask(m, &s, keys, &k))
         return put_table(m, &k);
     put_nest(m, &s, s.nest, 0);

@@ -1,22 +1,12 @@
 /* constant_form: see the header. */
 #include "algebra/algebra.h"
 #include "normalise/constant_form.h"
+#include "normalise/normalise.h"
 
 #include "nest/walk.h"
 
 #include <math.h>
 #include <string.h>
-
-const Nest *
-form_of_scalar(Ctx *c, const char *name, const Type *t, const Scalar *value)
-{
-    NestBuilder b = nest_begin(c, name);
-    const Expr *axis[TN_MAX_RANK];
-
-    nest_axes_of(&b, t, axis);
-    nest_write(&b, nest_out(&b, "o", t), axis, value);
-    return nest_finish(&b);
-}
 
 const Nest *
 form_of_number(Ctx *c, const Value *v)
@@ -26,14 +16,10 @@ form_of_number(Ctx *c, const Value *v)
     if (!v->data || v->format || !expr_is(type_count(c, t), 1) || dtype_info[t->dtype].bits < 8 ||
         t->dtype == DT_STR)
         return NULL;
-    if (!dtype_is_float(t->dtype)) {
-        int64_t bits = 0;
-        /* little-endian, as artefacts are */
-        memcpy(&bits, v->data, dtype_info[t->dtype].bytes);
-        return form_of_scalar(c, "number", t, scalar_int(c, t->dtype, bits));
-    }
-    return form_of_scalar(c, "number", t,
-                          scalar_float(c, t->dtype, number_get(t->dtype, v->data, 0)));
+    Number x = number_load(t->dtype, v->data, 0);
+    return nest_of_scalar(c, "number", t,
+                          dtype_is_float(t->dtype) ? scalar_float(c, t->dtype, x.f)
+                                                   : scalar_int(c, t->dtype, x.i));
 }
 
 /* The sizes of a constant with at least LEAST_CONSTANT elements: smaller ones are not worth the
@@ -91,13 +77,10 @@ arithmetic_constant(Ctx *c, const Value *v)
         if (!exact_number(t->dtype, v->data, i, &number) || number != (double)expected)
             return NULL;
     }
-    NestBuilder b = nest_begin(c, "indices");
-    const Expr *axis[TN_MAX_RANK], *value = expr_int(c, first);
-    nest_axes_of(&b, t, axis);
+    const Expr *value = expr_int(c, first);
     for (uint32_t d = 0; d < t->rank; d++)
-        value = expr_add(c, value, expr_scale(c, axis[d], step[d]));
-    nest_write(&b, nest_out(&b, "o", t), axis, scalar_cast(c, t->dtype, scalar_index(c, value)));
-    return nest_finish(&b);
+        value = expr_add(c, value, expr_scale(c, expr_axis(c, d), step[d]));
+    return nest_of_scalar(c, "indices", t, scalar_cast(c, t->dtype, scalar_index(c, value)));
 }
 
 /* ---- bands ----------------------------------------------------------------------------------- */
@@ -151,23 +134,34 @@ on_a_line(const int64_t *at, int64_t rows, int64_t n, int64_t *begin, int64_t *s
     return false;
 }
 
+/* The two numbers that a constant holds, equal if there is one. False: it has more, as weights soon
+ * do. -0.0 is another number than 0.0: a quotient tells them apart. */
+static bool
+two_numbers(const Value *v, int64_t count, double *x, double *y)
+{
+    DType t = v->type->dtype;
+    double z;
+
+    *x = *y = number_get(t, v->data, 0);
+    for (int64_t i = 0; i < count; i++) {
+        bool exact = exact_number(t, v->data, i, &z);
+        *y = *y == *x ? z : *y;
+        if (!exact || (z != *x && z != *y) || (z == 0 && signbit(z) != signbit(z == *x ? *x : *y)))
+            return false;
+    }
+    return true;
+}
+
 static bool
 is_band(Arena *a, const Value *v, Band *band)
 {
     int64_t size[TN_MAX_RANK], count;
     const Type *t = v->type;
+    double x, y;
 
-    if (t->rank < 2 || !sizes_of(v, size, &count))
+    if (t->rank < 2 || !sizes_of(v, size, &count) || !two_numbers(v, count, &x, &y))
         return false;
     int64_t n = size[t->rank - 1], rows = size[t->rank - 2], planes = count / n / rows;
-    double x = number_get(t->dtype, v->data, 0), y = x;
-    for (int64_t i = 0; i < count; i++) { /* weights soon have a third number */
-        double z;
-        bool exact = exact_number(t->dtype, v->data, i, &z);
-        y = y == x ? z : y;
-        if (!exact || (z != x && z != y) || (z == 0 && signbit(z) != signbit(z == x ? x : y)))
-            return false;
-    }
     *band = (Band){ .inside = x, .outside = y };
     if (x == y) /* a mask that hides nothing, or everything */
         return rows > 1 && n > 1 && (t->dtype == DT_BOOL || x == 0);
@@ -201,19 +195,15 @@ band_constant(Ctx *c, const Value *v)
     arena_free(scratch);
     if (!found)
         return NULL;
-    NestBuilder b = nest_begin(c, "band");
-    const Expr *axis[TN_MAX_RANK];
-    nest_axes_of(&b, t, axis);
-    const Expr *i = axis[t->rank - 2], *j = axis[t->rank - 1];
+    const Expr *i = expr_axis(c, t->rank - 2), *j = expr_axis(c, t->rank - 1);
     const Scalar *from = scalar_index(c, expr_offset(c, expr_scale(c, i, band.low_step), band.low)),
                  *to = scalar_index(
                      c, expr_offset(c, expr_scale(c, i, band.high_step), band.high - 1));
     const Scalar *is = scalar_2(c, S_AND, scalar_2(c, S_LE, from, scalar_index(c, j)),
                                 scalar_2(c, S_LE, scalar_index(c, j), to));
-    nest_write(&b, nest_out(&b, "o", t), axis,
-               scalar_select(c, is, scalar_number(c, t->dtype, band.inside),
-                             scalar_number(c, t->dtype, band.outside)));
-    const Nest *n = nest_finish(&b);
+    const Nest *n = nest_of_scalar(c, "band", t,
+                                   scalar_select(c, is, scalar_number(c, t->dtype, band.inside),
+                                                 scalar_number(c, t->dtype, band.outside)));
     return n ? nest_simplify(c, n) : NULL;
 }
 
@@ -225,36 +215,6 @@ form_of_constant(Ctx *c, const Value *v)
 }
 
 /* ---- masks ----------------------------------------------------------------------------------- */
-
-/* Exactly two numbers, of which `hidden`, the lower, is at most -9000, as in a mask; or two bools.
- * -0.0 is another number than 0.0: a quotient tells them apart. */
-static bool
-is_mask(const Value *v, int64_t count, double *hidden, double *other)
-{
-    bool any = false;
-
-    if (v->type->dtype == DT_BOOL) {
-        *hidden = 0;
-        *other = 1;
-        return true;
-    }
-    *hidden = *other = number_get(v->type->dtype, v->data, 0);
-    for (int64_t i = 0; i < count; i++) {
-        double x = number_get(v->type->dtype, v->data, i);
-        if (x == 0 && signbit(x))
-            return false;
-        if (x != *hidden && any && x != *other)
-            return false;
-        if (x != *hidden && !any)
-            *other = x, any = true;
-    }
-    if (*other < *hidden) {
-        double x = *other;
-        *other = *hidden;
-        *hidden = x;
-    }
-    return any && *hidden <= -9000;
-}
 
 /* Rows in a word of bits: those of two blocks of block_mask.c. */
 enum { WORD_ROWS = 32 };
@@ -279,12 +239,15 @@ form_of_mask(Graph *g, const Value *v, ValueId *bits)
 {
     int64_t size[TN_MAX_RANK], count;
     const Type *t = v->type;
-    double hidden, other;
+    double first, second;
     Ctx *c = g->ctx;
 
     if (!v->data || !(dtype_is_float(t->dtype) || t->dtype == DT_BOOL) || t->rank < 2 ||
         !sizes_of(v, size, &count) || size[t->rank - 2] < WORD_ROWS ||
-        !is_mask(v, count, &hidden, &other))
+        !two_numbers(v, count, &first, &second) || first == second)
+        return NULL;
+    double hidden = fmin(first, second), other = fmax(first, second);
+    if (t->dtype != DT_BOOL && hidden > NORMALISE_HIDES)
         return NULL;
     uint32_t row = t->rank - 2;
     const Expr *dim[TN_MAX_RANK], *axis[TN_MAX_RANK], *at[TN_MAX_RANK],

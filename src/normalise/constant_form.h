@@ -6,9 +6,6 @@
 
 #include "graph/graph.h"
 
-/* The same value at each point of a type. */
-const Nest *form_of_scalar(Ctx *c, const char *name, const Type *t, const Scalar *value);
-
 /* A constant of one element; NULL: it has more. */
 const Nest *form_of_number(Ctx *c, const Value *v);
 

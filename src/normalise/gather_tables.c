@@ -347,20 +347,6 @@ points_beside(const Nest *n, AxisSet axes)
     return points;
 }
 
-/* A name for table i that neither a parameter of the nest nor another table has. */
-static const char *
-free_name(Arena *a, const Nest *n, uint32_t i)
-{
-    const char *name = arena_printf(a, "places%u", i);
-
-    for (uint32_t p = 0; p < n->nin + n->nout; p++)
-        if (!strcmp(n->param[p].name, name)) {
-            name = arena_printf(a, "%s_", name);
-            p = UINT32_MAX; /* the longer name may be taken as well */
-        }
-    return name;
-}
-
 const Nest *
 normalise_gather_tables(Ctx *c, const Nest *n, GatherTables *out)
 {
@@ -383,18 +369,11 @@ normalise_gather_tables(Ctx *c, const Nest *n, GatherTables *out)
     if (f.axes)
         replace_values(&f, n->write[0].value, NULL);
     if (out->n && !f.mixed) {
-        NestBuilder b = nest_begin(c, n->name);
-        const Expr *at[TN_MAX_RANK];
-        nest_ins(&b, n);
+        NestEdit e = nest_edit(c, n, 0, out->n);
         for (uint32_t i = 0; i < out->n; i++)
-            nest_in(&b, free_name(scratch, n, i), out->at[i].type);
-        uint32_t to = nest_out(&b, n->param[n->nin].name, n->param[n->nin].type);
-        for (uint32_t k = 0; k < n->naxis; k++)
-            nest_axis(&b, n->axis[k].name, n->axis[k].kind, n->axis[k].extent);
-        for (uint32_t d = 0; d < n->param[n->nin].type->rank; d++)
-            at[d] = n->write[0].at[d];
-        nest_write(&b, to, at, scalar_map(&f.map, n->write[0].value));
-        rest = nest_finish(&b);
+            nest_edit_input(c, &e, arena_printf(scratch, "places%u", i), out->at[i].type);
+        e.write[0].value = scalar_map(&f.map, n->write[0].value);
+        rest = nest_edit_done(c, &e);
     }
     arena_free(scratch);
     return rest;

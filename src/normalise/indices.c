@@ -151,7 +151,7 @@ form_of(Ctx *c, const Nest *n)
         FOR_EACH_SCALAR (s, scalar_nodes(c, n->write[0].value))
             costly |= is_costly(s);
         if (steady)
-            form = form_of_scalar(c, n->name, n->param[0].type, steady);
+            form = nest_of_scalar(c, n->name, n->param[0].type, steady);
         else if (!costly && !nest_axes_of_kind(n, AXIS_SCAN) &&
                  scalar_size(c, n->write[0].value) <= MOST_OPERATIONS)
             form = n;
@@ -286,7 +286,7 @@ with_forms(Forms *f, const Node *node, bool numbers, bool views, Input *in)
             form.nest = form_of_number(f->c, &f->from->value.at[v]);
         if (form.nest && f->from->value.at[v].data && loses_check(f->c, n, slot, form.nest))
             form.nest = NULL;
-        const Nest *with = form.nest ? nest_inline(f->c, n, slot, form.nest, 0) : NULL;
+        const Nest *with = form.nest ? nest_inline(f->c, n, slot, form.nest) : NULL;
         if (!with) {
             slot++;
             continue;
@@ -310,20 +310,12 @@ only_forms(const Forms *f, const Node *n)
     return true;
 }
 
+/* Has an input a form, or a view? */
 static bool
-any_form(const Forms *f, const Node *n)
+any_of(const Forms *f, const IndexForm *of, const Node *n)
 {
     for (uint32_t i = 0; i < n->in.count; i++)
-        if (f->form[node_in(f->from, n, i)].nest)
-            return true;
-    return false;
-}
-
-static bool
-any_view(const Forms *f, const Node *n)
-{
-    for (uint32_t i = 0; i < n->in.count; i++)
-        if (f->view[node_in(f->from, n, i)].nest)
+        if (of[node_in(f->from, n, i)].nest)
             return true;
     return false;
 }
@@ -393,10 +385,10 @@ put_narrow_form(Forms *f, NodeId id)
 {
     const Node *n = &f->from->node.at[id];
     Input *in = inputs_of(f, n);
-    const Nest *with =
-        n->out.count == 1 && (any_view(f, n) || any_form(f, n) || idle_axes(f->c, n->nest))
-            ? with_forms(f, n, false, true, in)
-            : NULL;
+    const Nest *with = n->out.count == 1 && (any_of(f, f->view, n) || any_of(f, f->form, n) ||
+                                             idle_axes(f->c, n->nest))
+                           ? with_forms(f, n, false, true, in)
+                           : NULL;
 
     return with && put_narrow(f, id, with, in);
 }
@@ -409,7 +401,7 @@ put_forms(Forms *f, NodeId id)
 
     if (put_form(f, id) || put_narrow_form(f, id))
         return true;
-    if (!any_form(f, n)) {
+    if (!any_of(f, f->form, n)) {
         graph_copy_node(f->to, f->from, id, f->map);
         note_view(f, n, n->nest, in);
         return true;

@@ -265,16 +265,13 @@ static bool
 is_one_number(const Value *v, int64_t *number)
 {
     const DTypeInfo *t = &dtype_info[v->type->dtype];
-    int64_t bytes, bits = 0;
+    int64_t bytes;
 
     if (!v->data || v->format || !dtype_is_int(v->type->dtype) || t->bits < 8 ||
         !type_static_bytes(v->type, &bytes) || bytes < t->bytes ||
         memcmp(v->data, (const char *)v->data + t->bytes, (size_t)(bytes - t->bytes)))
         return false;
-    /* little-endian, as artefacts are */
-    memcpy(&bits, v->data, (size_t)t->bytes);
-    int unused = 64 - t->bits;
-    *number = t->kind == KIND_INT ? (int64_t)((uint64_t)bits << unused) >> unused : bits;
+    *number = number_load(v->type->dtype, v->data, 0).i;
     return true;
 }
 
@@ -606,7 +603,7 @@ take_inputs(Normal *m, const Graph *from)
         const Wide *w = &m->wide[v];
         if (!w->nest)
             continue;
-        const Nest *with = m->map[v] ? NULL : nest_inline(m->ctx, m->nest, slot, w->nest, 0);
+        const Nest *with = m->map[v] ? NULL : nest_inline(m->ctx, m->nest, slot, w->nest);
         with = with ? nest_simplify(m->ctx, with) : NULL;
         if (!with || !takes(m->ctx, m->nest, with, w->nest)) {
             m->value[slot] = settle_wide(m, from, v);

@@ -105,18 +105,12 @@ pad_of_select(const PaddingQuery *l, const Scalar *s)
     return (Pad){ x.number == y.number ? x.number : NULL, x.hidden && y.hidden };
 }
 
-static Pad
-truth(Ctx *c, bool is)
-{
-    return (Pad){ scalar_int(c, DT_BOOL, is), false };
-}
-
 /* Joins hidden with another number, or with anything finite. */
 static Pad
 pad_of_hidden(const PaddingQuery *l, const Scalar *s, Pad x, Pad y)
 {
     Ctx *c = l->m->c;
-    Pad hidden = { NULL, true }, any = { NULL };
+    Pad hidden = { NULL, true }, any = { NULL }, no = { scalar_int(c, DT_BOOL, 0), false };
 
     switch ((ScalarOp)s->op) {
     case S_ADD: return hidden;
@@ -130,12 +124,11 @@ pad_of_hidden(const PaddingQuery *l, const Scalar *s, Pad x, Pad y)
                : x.hidden && y.number ? y
                : y.hidden && x.number ? x
                                       : any;
-    case S_ISNAN: return truth(c, false);
+    case S_ISNAN: return no;
     case S_EQ:
-        return x.number && y.number ? any
-               : (x.hidden && y.number && !y.hidden) || (y.hidden && x.number && !x.hidden)
-                   ? truth(c, false)
-                   : any;
+        return x.number && y.number                                                         ? any
+               : (x.hidden && y.number && !y.hidden) || (y.hidden && x.number && !x.hidden) ? no
+                                                                                            : any;
     default: return any;
     }
 }
@@ -238,7 +231,7 @@ tokens_shown(const TokenMap *m, const Node *node, ValueId *in)
         ValueId v = in[slot];
         const Nest *form =
             m->of[v].shown ? m->of[v].shown : form_of_number(m->c, &m->g->value.at[v]);
-        const Nest *with = form ? nest_inline(m->c, n, slot, form, 0) : NULL;
+        const Nest *with = form ? nest_inline(m->c, n, slot, form) : NULL;
         if (!with) {
             slot++;
             continue;
@@ -352,18 +345,6 @@ is_asked(const TokenMap *m, const Node *n)
     return asked;
 }
 
-/* 1 at each token. */
-static const Nest *
-ones(Ctx *c, const Type *t)
-{
-    NestBuilder b = nest_begin(c, "token");
-    const Expr *axis[TN_MAX_RANK];
-
-    nest_axes_of(&b, t, axis);
-    nest_write(&b, nest_out(&b, "o", t), axis, scalar_number(c, t->dtype, 1));
-    return nest_finish(&b);
-}
-
 TokenMap
 tokens_find(const Graph *g, Arena *a, ValueId mask)
 {
@@ -380,7 +361,7 @@ tokens_find(const Graph *g, Arena *a, ValueId mask)
     for (uint32_t i = 0; i < g->input.n; i++)
         m.of[g->input.at[i]] = tokens_by_shape(&m, g->value.at[g->input.at[i]].type);
     m.of[mask].pad[0].number = scalar_number(m.c, t->dtype, 0);
-    m.of[mask].shown = ones(m.c, t);
+    m.of[mask].shown = nest_of_scalar(m.c, "token", t, scalar_number(m.c, t->dtype, 1));
     for (NodeId id = 1; id < g->node.n; id++) {
         const Node *n = &g->node.at[id];
         Tokens out;

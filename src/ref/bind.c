@@ -6,12 +6,6 @@
  */
 #include "ref/internal.h"
 
-static bool
-known_symbol(void *user, Var v, int64_t *out)
-{
-    return v.kind == VAR_SYMBOL && symbols_get(user, (Sym)(uintptr_t)v.id, out);
-}
-
 /* Solves dim == size for its only unknown symbol. True if it found a value. */
 static bool
 solve(Ctx *c, Symbols *s, const Expr *dim, int64_t size)
@@ -22,13 +16,13 @@ solve(Ctx *c, Symbols *s, const Expr *dim, int64_t size)
     Var unknown = { 0 };
 
     FOR_EACH_VARIABLE (v, dim)
-        if (!known_symbol(s, v, &value)) {
+        if (!symbol_value(s, v, &value)) {
             unknown = v;
             n++;
         }
     if (n != 1 || unknown.kind != VAR_SYMBOL || !expr_linear(c, dim, unknown, &coef, &rest))
         return false;
-    if (!expr_eval(coef, known_symbol, s, &slope) || !expr_eval(rest, known_symbol, s, &offset))
+    if (!expr_eval(coef, symbol_value, s, &slope) || !expr_eval(rest, symbol_value, s, &offset))
         return false;
     if (slope == 0 || (size - offset) % slope != 0)
         return false;
@@ -40,7 +34,7 @@ static bool
 check_dim(Ctx *c, const Symbols *s, const char *name, uint32_t d, const Expr *dim, int64_t size)
 {
     int64_t want;
-    if (!expr_eval(dim, known_symbol, (void *)s, &want))
+    if (!expr_eval(dim, symbol_value, (void *)s, &want))
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 },
                           "input %s has %lld elements on axis %u, which cannot be %s", name,
                           (long long)size, d, expr_str(c, dim));
@@ -55,15 +49,15 @@ bool
 check_constraint(Ctx *c, const Symbols *s, const Constraint *k)
 {
     int64_t a, b;
-    if (!expr_eval(k->a, known_symbol, (void *)s, &a) ||
-        !expr_eval(k->b, known_symbol, (void *)s, &b) || a == b)
+    if (!expr_eval(k->a, symbol_value, (void *)s, &a) ||
+        !expr_eval(k->b, symbol_value, (void *)s, &b) || a == b)
         return true;
     if (k->rule != SIZES_EQUAL && (a == 1 || (k->rule == SIZES_BROADCAST && b == 1)))
         return true;
     if (constraint_of_data(k)) {
         int64_t at = 0;
         Text t = { .arena = c->arena };
-        if (k->at && !expr_eval(k->at, known_symbol, (void *)s, &at))
+        if (k->at && !expr_eval(k->at, symbol_value, (void *)s, &at))
             return true;
         text_numbers(&t, k->why, at, a, b);
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 }, "%s", text_str(&t));

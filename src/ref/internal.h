@@ -28,6 +28,8 @@ num_op(ScalarOp op, DType t, Number x, Number y, Number z)
 
 /* ---- tensors, symbols (tensor.c) ------------------------------------------------------------- */
 
+/* A variable's value under Symbols, for expr_eval. */
+bool symbol_value(void *symbols, Var v, int64_t *out);
 /* The value of e under s; reports a symbol without a value, or an overflow, for `what`. */
 bool symbols_eval(Ctx *c, const Symbols *s, Loc loc, const char *what, const Expr *e, int64_t *v);
 /* t's sizes under s, without contents. */
@@ -43,13 +45,8 @@ typedef enum {
     I_OP,     /* dst = op(a, b, c) */
     I_CAST,   /* dst = (to)a, from type */
     I_AFFINE, /* dst = u.affine */
-    /* of Exprs: int64, floor division, division by zero gives 0 */
-    I_MUL,
-    I_DIV,
-    I_MOD,
-    I_MIN,
-    I_MAX,
-    I_BROADCAST,
+    I_MUL,    /* dst = a * b, of Exprs: int64 */
+    I_ATOM,   /* dst = op(a, b), of Exprs: floor division, by zero it gives 0 */
     I_LOAD,
     I_AT,
     I_REDUCE,
@@ -96,7 +93,7 @@ typedef struct {
 
 struct Instr {
     uint8_t kind; /* InstrKind */
-    uint8_t op;   /* I_OP: ScalarOp */
+    uint8_t op;   /* I_OP: ScalarOp; I_ATOM: AtomKind */
     uint8_t type; /* DType of the arguments (of the value, for loads) */
     uint8_t to;   /* DType of the value; DT_NONE for Exprs */
     uint32_t dst, a, b, c;
@@ -164,16 +161,17 @@ void program_close_domain(CompiledNest *p);
 
 /* ---- running (run.c) ------------------------------------------------------------------------- */
 
-/* x op y of Exprs: I_MUL to I_BROADCAST. */
+/* x op y of Exprs: I_MUL, I_ATOM. */
 static inline int64_t
-index_op(InstrKind kind, int64_t x, int64_t y)
+index_op(const Instr *in, int64_t x, int64_t y)
 {
-    switch (kind) {
-    case I_MUL: return (int64_t)((uint64_t)x * (uint64_t)y);
-    case I_DIV: return y == 0 ? 0 : floor_div(x, y);
-    case I_MOD: return y == 0 ? 0 : floor_mod(x, y);
-    case I_MIN: return x < y ? x : y;
-    case I_BROADCAST: return broadcast64(x, y);
+    if (in->kind == I_MUL)
+        return (int64_t)((uint64_t)x * (uint64_t)y);
+    switch ((AtomKind)in->op) {
+    case ATOM_DIV: return y == 0 ? 0 : floor_div(x, y);
+    case ATOM_MOD: return y == 0 ? 0 : floor_mod(x, y);
+    case ATOM_MIN: return x < y ? x : y;
+    case ATOM_BROADCAST: return broadcast64(x, y);
     default: return x > y ? x : y;
     }
 }

@@ -163,11 +163,7 @@ instr(CompiledNest *p, const Instr *in)
     case I_CAST: *dst = number_cast(in->to, in->type, a); return true;
     case I_AFFINE: dst->i = affine_value(p, in->u.affine); return true;
     case I_MUL:
-    case I_DIV:
-    case I_MOD:
-    case I_MIN:
-    case I_MAX:
-    case I_BROADCAST: dst->i = index_op(in->kind, a.i, b.i); return true;
+    case I_ATOM: dst->i = index_op(in, a.i, b.i); return true;
     case I_LOAD: return run_load(p, in);
     case I_AT: return run_at(p, in);
     case I_REDUCE: return run_reduce(p, in);

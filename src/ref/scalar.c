@@ -163,23 +163,18 @@ compile_var(CompiledNest *p, Var v)
 }
 
 static uint32_t
-emit_pair(CompiledNest *p, InstrKind kind, uint32_t a, uint32_t b)
+emit_pair(CompiledNest *p, InstrKind kind, AtomKind op, uint32_t a, uint32_t b)
 {
     uint32_t arg[] = { a, b };
     if (a == NO_REG || b == NO_REG)
         return NO_REG;
-    return place_instr(p, (Instr){ .kind = kind, .a = a, .b = b },
+    return place_instr(p, (Instr){ .kind = kind, .op = op, .a = a, .b = b },
                        depth_of(p, top_frame(p)->floor, arg, 2));
 }
 
 static uint32_t
 compile_atom(CompiledNest *p, const Atom *atom)
 {
-    static const InstrKind kind_of[] = { [ATOM_DIV] = I_DIV,
-                                         [ATOM_MOD] = I_MOD,
-                                         [ATOM_MIN] = I_MIN,
-                                         [ATOM_MAX] = I_MAX,
-                                         [ATOM_BROADCAST] = I_BROADCAST };
     uint32_t r;
     if (atom->kind == ATOM_VAR)
         return compile_var(p, atom->var);
@@ -187,7 +182,7 @@ compile_atom(CompiledNest *p, const Atom *atom)
         return r;
     r = program_expr(p, atom->arg[0]);
     for (uint32_t i = 1; i < atom->narg; i++)
-        r = emit_pair(p, kind_of[atom->kind], r, program_expr(p, atom->arg[i]));
+        r = emit_pair(p, I_ATOM, atom->kind, r, program_expr(p, atom->arg[i]));
     return remember(p, atom, r);
 }
 
@@ -200,7 +195,7 @@ compile_product(CompiledNest *p, const Term *t)
         if (atom == NO_REG)
             return NO_REG;
         for (uint32_t k = 0; k < t->factor[f].power; k++)
-            r = r == NO_REG ? atom : emit_pair(p, I_MUL, r, atom);
+            r = r == NO_REG ? atom : emit_pair(p, I_MUL, ATOM_VAR, r, atom);
     }
     return r;
 }

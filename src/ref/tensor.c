@@ -26,6 +26,12 @@ symbols_get(const Symbols *s, Sym name, int64_t *value)
     return false;
 }
 
+bool
+symbol_value(void *symbols, Var v, int64_t *out)
+{
+    return v.kind == VAR_SYMBOL && symbols_get(symbols, var_symbol(v), out);
+}
+
 typedef struct {
     const Symbols *symbols;
     Sym missing;

@@ -162,11 +162,7 @@ compile_instr(Tiled *t, TileInstr *ti)
     case I_CAST: ti->form = form_from(t, abc, 1); break;
     case I_AFFINE: ti->form = compile_affine(t, in); break;
     case I_MUL:
-    case I_DIV:
-    case I_MOD:
-    case I_MIN:
-    case I_MAX:
-    case I_BROADCAST:
+    case I_ATOM:
     case I_AT: ti->form = form_from(t, abc, 2); break;
     case I_LOAD: ok = compile_load(t, ti); break;
     case I_REDUCE: ok = compile_reduce(t, ti); break;
@@ -190,12 +186,6 @@ compile_code(Tiled *t, const Code *code, TileCode *out)
 }
 
 /* ---- nests ----------------------------------------------------------------------------------- */
-
-static bool
-symbol_value(void *user, Var v, int64_t *out)
-{
-    return v.kind == VAR_SYMBOL && symbols_get(user, (Sym)(uintptr_t)v.id, out);
-}
 
 int64_t
 axis_extent(const CompiledNest *p, const Axis *axis)

@@ -170,7 +170,7 @@ each_index_op(Tiled *t, const Instr *in)
     Number *dst = t->reg[in->dst].v;
     const Number *x = nums(t, in->a, 0), *y = nums(t, in->b, 1);
     for (uint32_t i = 0; i < t->n; i++)
-        dst[i].i = index_op((InstrKind)in->kind, x[i].i, y[i].i);
+        dst[i].i = index_op(in, x[i].i, y[i].i);
 }
 
 static bool
@@ -438,11 +438,7 @@ each_point(Tiled *t, const TileInstr *ti)
     case I_CAST: each_cast(t, ti->in); return true;
     case I_AFFINE: each_affine(t, ti->in); return true;
     case I_MUL:
-    case I_DIV:
-    case I_MOD:
-    case I_MIN:
-    case I_MAX:
-    case I_BROADCAST: each_index_op(t, ti->in); return true;
+    case I_ATOM: each_index_op(t, ti->in); return true;
     case I_LOAD: return ti->place.linear ? load_rows(t, ti) : load_scattered(t, ti);
     case I_AT: return each_at(t, ti->in);
     case I_REDUCE: return each_reduce(t, ti);

@@ -85,17 +85,6 @@ points_of(Ctx *c, const OpCall *call, const Type *const *type, int64_t most)
 
 /* ---- known contents -------------------------------------------------------------------------- */
 
-static void
-put_int(DType t, void *data, uint32_t i, int64_t v)
-{
-    switch (dtype_info[t].bytes) {
-    case 1: ((uint8_t *)data)[i] = (uint8_t)v; break;
-    case 2: ((uint16_t *)data)[i] = (uint16_t)v; break;
-    case 4: ((uint32_t *)data)[i] = (uint32_t)v; break;
-    case 8: ((int64_t *)data)[i] = v; break;
-    }
-}
-
 /* The contents of v as numbers, or NULL. */
 static void *
 known_numbers(const Rebuild *r, const Value *v)
@@ -110,21 +99,11 @@ known_numbers(const Rebuild *r, const Value *v)
         return NULL;
     void *data = arena_alloc(r->to->arena, (size_t)bytes);
     for (uint32_t i = 0; i < v->known.n; i++)
-        put_int(v->type->dtype, data, i, expr_or(v->known.at[i], 0));
+        number_store(v->type->dtype, data, i, (Number){ .i = expr_or(v->known.at[i], 0) });
     return data;
 }
 
 /* ---- constant inputs ------------------------------------------------------------------------- */
-
-static bool
-static_tensor(const Type *t, const void *data, Tensor *out)
-{
-    *out = (Tensor){ .dtype = t->dtype, .rank = t->rank, .data = (void *)data };
-    for (uint32_t d = 0; d < t->rank; d++)
-        if (!expr_const(t->dim[d], &out->dim[d]))
-            return false;
-    return true;
-}
 
 /* What is known of the node's inputs: all are constants, or nodes of constants. *stored: bytes of
  * those. */
@@ -132,6 +111,7 @@ static bool
 inputs_are_constant(const Fold *f, const Node *n, OpCall *call, Tensor *in, int64_t *stored)
 {
     const Rebuild *r = &f->r;
+    const Symbols none = { 0 };
     const void **data = NEW_ARRAY(r->scratch, const void *, n->in.count + 1);
     Known *known = NEW_ARRAY(r->scratch, Known, n->in.count + 1);
     int64_t bytes;
@@ -143,8 +123,8 @@ inputs_are_constant(const Fold *f, const Node *n, OpCall *call, Tensor *in, int6
         const Value *value = &r->to->value.at[v];
         data[i] = f->wide[old].stored ? f->wide[old].data : value->data;
         known[i] = value->known;
-        if ((!data[i] && !f->wide[old].stored) || !static_tensor(value->type, data[i], &in[i]) ||
-            !type_static_bytes(value->type, &bytes) ||
+        if ((!data[i] && !f->wide[old].stored) || !type_static_bytes(value->type, &bytes) ||
+            !tensor_over(r->from->ctx, value->type, &none, data[i], &in[i]) ||
             add_overflows(*stored, f->wide[old].stored ? f->wide[old].stored : bytes, stored))
             return false;
     }

@@ -97,11 +97,9 @@ compute(RuleCall *k, OpKind op, Attrs attrs, const char *name, ValueId x, ValueI
                     .known = known,
                     .data = data,
                     .constraints = &g->constraints };
-    for (uint32_t i = 0; i < call.nin; i++) {
-        in[i] = (Tensor){ .dtype = type[i]->dtype, .rank = type[i]->rank, .data = (void *)data[i] };
-        for (uint32_t d = 0; d < type[i]->rank; d++)
-            in[i].dim[d] = expr_or(type[i]->dim[d], 0);
-    }
+    for (uint32_t i = 0; i < call.nin; i++)
+        if (!tensor_over(g->ctx, type[i], &(Symbols){ 0 }, data[i], &in[i]))
+            return 0;
     if (!op_infer(g->ctx, &call, &out_type) ||
         !ref_op(g->ctx, g->arena, &call, &out_type, in, &out))
         return 0;

@@ -19,12 +19,6 @@ is_plain_float(DType t)
     return t == DT_F32 || t == DT_F64;
 }
 
-static double
-float_at(const Value *v, int64_t i)
-{
-    return v->type->dtype == DT_F32 ? ((const float *)v->data)[i] : ((const double *)v->data)[i];
-}
-
 static bool
 is_normal(DType t, double x)
 {
@@ -43,7 +37,7 @@ rule_divisor_to_factor(RuleCall *k)
         !type_static_bytes(v->type, &bytes))
         return false;
     for (int64_t i = 0; i < bytes / dtype_info[v->type->dtype].bytes; i++)
-        if (!is_normal(v->type->dtype, 1 / float_at(v, i)))
+        if (!is_normal(v->type->dtype, 1 / number_get(v->type->dtype, v->data, i)))
             return false;
     ValueId in[] = { rule_input(k, k->n, 0), rule_compute(k, OP_reciprocal, v->name, c, 0) };
     return in[1] && rule_call(k, OP_mul, (Attrs){ 0 }, 2, in);
@@ -73,7 +67,8 @@ scaled_input(RuleCall *k, uint32_t i)
         ValueId x = rule_input(k, mul, 1 - side), c = rule_input(k, mul, side);
         int64_t bytes;
         if (rule_is_constant(k, c) && type_static_bytes(rule_value(k, c)->type, &bytes) &&
-            bytes == dtype_info[t->dtype].bytes && is_moderate(float_at(rule_value(k, c), 0)) &&
+            bytes == dtype_info[t->dtype].bytes &&
+            is_moderate(number_get(t->dtype, rule_value(k, c)->data, 0)) &&
             type_eq(k->r->from->ctx, t, rule_value(k, x)->type) == YES)
             return (ScaledInput){ mul, x, rule_reshaped(k, c, 0, NULL) };
     }

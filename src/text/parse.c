@@ -82,6 +82,14 @@ word_length(const Parse *p)
     return n;
 }
 
+size_t
+parse_word(Parse *p)
+{
+    parse_skip(p);
+    size_t n = word_length(p);
+    return n && !isdigit((unsigned char)*p->s) ? n : 0;
+}
+
 /* The token at the cursor, for messages. */
 static const char *
 found(Parse *p)
@@ -198,8 +206,8 @@ parse_name(Parse *p)
         Text t = { .arena = p->ctx->arena };
         return quoted(p, &t) ? sym(p->ctx, text_str(&t)) : NULL;
     }
-    size_t n = word_length(p);
-    if (n == 0 || isdigit((unsigned char)*p->s)) {
+    size_t n = parse_word(p);
+    if (n == 0) {
         parse_error(p, "expected a name, found %s", found(p));
         return NULL;
     }

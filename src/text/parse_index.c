@@ -1,176 +1,90 @@
 /* parse_index: indices, accesses x[i, 2*j] and extents of axes from text.
  *
- * Indices are a separate language, of Exprs: x[2*y + r - 1, idx[i]]. A read, an `at` or a cast in
- * an index is the computed variable of its value; value(…) makes one of any scalar, and index(…) in
- * a scalar is the converse (parse_scalar.c).
+ * An index is a sum in the grammar of scalars (parse_scalar.c) whose operands and results are Exprs:
+ * x[2*y + r - 1, idx[i]]. A read, an `at` or a cast in an index is the computed variable of its
+ * value; value(…) makes one of any scalar, and index(…) in a scalar is the converse.
  */
 #include "text/parser.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 
 /* ---- indices --------------------------------------------------------------------------------- */
 
+/* An operand of the scalars' grammar as one of an index. */
 static bool
-integer_value(Scope *s, const Scalar *value, const Expr **e)
+index_of(Scope *s, Operand *v)
 {
+    if (v->tuple)
+        return parse_error(s->p,
+                           "a tuple stands where an index is needed: take an item with .0 or .1");
+    const Scalar *value = operand_settle(s, v, DT_I64);
+    if (!value)
+        return false;
     if (value->lanes != 1)
         return parse_error(s->p, "an index is one integer, this has %u lanes", value->lanes);
     if (dtype_is_float(value->dtype))
         return parse_error(s->p, "an index is an integer, this is %s",
                            dtype_info[value->dtype].name);
-    *e = expr_computed(s->p->ctx, value);
+    *v = (Operand){ .e = expr_computed(s->p->ctx, value) };
     return true;
 }
 
-static bool
-computed_index(Scope *s, bool whole, const Expr **e)
-{
-    const Scalar *value = parse_computed(s, whole);
-    return value && integer_value(s, value, e);
-}
-
-static bool
-index_name(Scope *s, const Expr **e)
-{
-    Ctx *c = s->p->ctx;
-    Parse before = *s->p;
-    Sym name = parse_name(s->p);
-    if (!name)
-        return false;
-    const NameEntry *entry = scope_find(s, name);
-    if (!entry && !s->open) {
-        *s->p = before;
-        return parse_error(
-            s->p, "unknown name %s: not an axis, a value, or a symbol of the parameters' types",
-            name);
-    }
-    if (!entry) {
-        *e = expr_symbol(c, name);
-        return true;
-    }
-    switch (entry->kind) {
-    case NAME_SYMBOL: *e = expr_symbol(c, name); return true;
-    case NAME_AXIS: *e = expr_axis(c, entry->id); return true;
-    case NAME_LOOP: *e = expr_loop(c, entry->id); return true;
-    case NAME_VALUE: return integer_value(s, entry->value, e);
-    case NAME_SLOT: break;
-    }
-    *s->p = before;
-    return computed_index(s, false, e);
-}
-
-static bool index_sum(Scope *s, const Expr **e);
-
-static bool
-index_call(Scope *s, const Expr *(*of)(Ctx *c, const Expr *a, const Expr *b), const Expr **e)
-{
-    Ctx *c = s->p->ctx;
-    if (!index_sum(s, e))
-        return false;
-    while (parse_accept(s->p, ",")) {
-        const Expr *next;
-        if (!index_sum(s, &next))
-            return false;
-        *e = of(c, *e, next);
-    }
-    return parse_expect(s->p, ")");
-}
-
-static bool
-index_atom(Scope *s, const Expr **e)
+bool
+parse_index_operand(Scope *s, Operand *v)
 {
     Parse *p = s->p;
     size_t n = parse_word(p);
-    if (n == 0 && p->s < p->end && isdigit((unsigned char)*p->s)) {
-        int64_t k;
-        if (!parse_int(p, &k))
-            return false;
-        *e = expr_int(p->ctx, k);
-        return true;
-    }
-    if (parse_accept(p, "("))
-        return index_sum(s, e) && parse_expect(p, ")");
-    if (n && parse_followed_by(p, n, '(')) {
-        if (parse_accept(p, "min"))
-            return parse_expect(p, "(") && index_call(s, expr_min, e);
-        if (parse_accept(p, "max"))
-            return parse_expect(p, "(") && index_call(s, expr_max, e);
-        if (parse_accept(p, "broadcast"))
-            return parse_expect(p, "(") && index_call(s, expr_broadcast, e);
-        if (parse_accept(p, "value"))
-            return computed_index(s, true, e);
-        return computed_index(s, false, e);
-    }
-    return index_name(s, e);
-}
+    bool called = n && parse_followed_by(p, n, '('), ok;
 
-static bool
-index_unary(Scope *s, const Expr **e)
-{
-    bool negative = false;
-    while (parse_accept(s->p, "-"))
-        negative = !negative;
-    if (!scope_enter(s) || !index_atom(s, e))
+    if (n == 0 && parse_accept(p, "("))
+        return parse_body(s, v) && parse_expect(p, ")");
+    if (called && parse_accept(p, "min"))
+        return parse_call(s, S_MIN, v);
+    if (called && parse_accept(p, "max"))
+        return parse_call(s, S_MAX, v);
+    if (!scope_enter(s))
         return false;
+    s->index = false;
+    if (called && parse_accept(p, "value"))
+        ok = parse_expect(p, "(") && parse_body(s, v) && parse_expect(p, ")");
+    else
+        ok = n && !called ? parse_named(s, v) : parse_postfix(s, v);
+    s->index = true;
     s->depth--;
-    if (negative)
-        *e = expr_scale(s->p->ctx, *e, -1);
-    return true;
+    return ok && index_of(s, v);
 }
 
-static bool
-check_index_depth(Scope *s, const Expr *e)
-{
-    uint32_t most = depth_operations(s->p->ctx);
-    return expr_depth(e) < most ||
-           parse_too_deep(s->p, "the operations of a size or an index are", most);
-}
-
-static bool
-index_product(Scope *s, const Expr **e)
+bool
+index_apply(Scope *s, ScalarOp op, const Operand *a, Operand *v)
 {
     Ctx *c = s->p->ctx;
-    if (!index_unary(s, e))
-        return false;
-    for (;;) {
-        const Expr *next;
-        bool times = parse_accept(s->p, "*"), over = !times && parse_accept(s->p, "//");
-        if (!times && !over && !parse_accept(s->p, "%"))
-            return true;
-        if (!index_unary(s, &next) || !check_index_depth(s, *e))
-            return false;
-        *e = times ? expr_mul(c, *e, next) : over ? expr_div(c, *e, next) : expr_mod(c, *e, next);
-    }
-}
+    const Expr *x = a[0].e, *y = op == S_NEG ? NULL : a[1].e;
 
-static bool
-index_sum(Scope *s, const Expr **e)
-{
-    Ctx *c = s->p->ctx;
-    if (!index_product(s, e))
-        return false;
-    for (;;) {
-        const Expr *next;
-        bool plus = parse_accept(s->p, "+");
-        if (!plus && !parse_accept(s->p, "-"))
-            return true;
-        if (!index_product(s, &next))
-            return false;
-        *e = plus ? expr_add(c, *e, next) : expr_sub(c, *e, next);
-    }
+    *v = (Operand){ .e = op == S_ADD   ? expr_add(c, x, y)
+                         : op == S_SUB ? expr_sub(c, x, y)
+                         : op == S_MUL ? expr_mul(c, x, y)
+                         : op == S_MIN ? expr_min(c, x, y)
+                         : op == S_MAX ? expr_max(c, x, y)
+                         : op == S_NEG ? expr_scale(c, x, -1)
+                                       : NULL };
+    return v->e || parse_error(&s->mark, "`%s` has no meaning for an index; a quotient is a // b",
+                               scalar_op_info[op].text);
 }
 
 const Expr *
 parse_index(Scope *s)
 {
-    const Expr *e;
     uint32_t depth = s->depth;
-    bool ok = index_sum(s, &e);
+    bool outer = s->index;
+    Operand v;
+
+    s->index = true;
+    bool ok = parse_body(s, &v);
+    s->index = outer;
     s->depth = depth;
-    if (ok && e->bad)
+    if (ok && v.e->bad)
         ok = parse_error(s->p, "an index overflows 64 bits or is too long");
-    return ok ? e : NULL;
+    return ok ? v.e : NULL;
 }
 
 const Expr *

@@ -272,7 +272,7 @@ parse_whole(NestText *t)
 {
     Parse *p = t->scope.p;
     parse_skip(p);
-    Loc loc = { .file = p->file, .line = p->line, .col = (uint32_t)(p->s - p->line_start) + 1 };
+    Loc loc = parse_here(p);
     Sym name = parse_expect(p, "nest") ? parse_name(p) : NULL;
     if (!name || !parse_symbols(&t->scope) || !parse_params(t))
         return NULL;

@@ -145,6 +145,8 @@ operand_apply(Scope *s, ScalarOp op, Operand *a, uint32_t n, Operand *v)
 {
     const Scalar *arg[2];
     bool numbers = !a[0].s && (n < 2 || !a[1].s);
+    if (s->index)
+        return index_apply(s, op, a, v);
     if (numbers)
         return number_operation(s, op, a, n, v);
     if (!operands_agree(s, scalar_op_info[op].text, a, n, arg))
@@ -167,14 +169,26 @@ bool
 operand_divide(Scope *s, bool remainder, Operand *a, Operand *v)
 {
     const Scalar *arg[2];
+    const Expr *x = a[0].e, *y = a[1].e;
     Ctx *c = s->p->ctx;
-    if (!operands_agree(s, remainder ? "%" : "//", a, 2, arg))
-        return false;
-    if (arg[0]->dtype != DT_I64 || arg[0]->lanes != 1)
-        return parse_error(&s->mark, "`//` and `%%` are for indices (i64); use / and mod for %s",
-                           dtype_info[arg[0]->dtype].name);
-    const Expr *x = expr_computed(c, arg[0]), *y = expr_computed(c, arg[1]);
-    return operand_set(v, scalar_index(c, remainder ? expr_mod(c, x, y) : expr_div(c, x, y)));
+    if (!s->index) {
+        if (!operands_agree(s, remainder ? "%" : "//", a, 2, arg))
+            return false;
+        if (arg[0]->dtype != DT_I64 || arg[0]->lanes != 1)
+            return parse_error(&s->mark,
+                               "`//` and `%%` are for indices (i64); use / and mod for %s",
+                               dtype_info[arg[0]->dtype].name);
+        x = expr_computed(c, arg[0]);
+        y = expr_computed(c, arg[1]);
+    }
+    if (expr_depth(x) >= depth_operations(c))
+        return parse_too_deep(s->p, "the operations of a size or an index are",
+                              depth_operations(c));
+    const Expr *e = remainder ? expr_mod(c, x, y) : expr_div(c, x, y);
+    if (!s->index)
+        return operand_set(v, scalar_index(c, e));
+    *v = (Operand){ .e = e };
+    return true;
 }
 
 static bool

@@ -10,7 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool scalar_body(Scope *s, Operand *v);
 static bool ternary(Scope *s, Operand *v);
 
 /* ---- reads ----------------------------------------------------------------------------------- */
@@ -27,7 +26,7 @@ load(Scope *s, uint32_t lanes, Operand *v)
         return false;
     if (parse_accept(s->p, "|")) {
         Operand o;
-        if (!scalar_body(s, &o) || !(outside = operand_settle(s, &o, at.type->dtype)))
+        if (!parse_body(s, &o) || !(outside = operand_settle(s, &o, at.type->dtype)))
             return false;
         if (outside->dtype != at.type->dtype)
             return parse_error(s->p, "the outside value is %s, the tensor is %s",
@@ -126,7 +125,7 @@ lets(Scope *s)
         Sym name = parse_name(s->p);
         Operand v;
         uint32_t mark = s->entry.n;
-        if (!name || !parse_expect(s->p, "=") || !scope_enter(s) || !scalar_body(s, &v) ||
+        if (!name || !parse_expect(s->p, "=") || !scope_enter(s) || !parse_body(s, &v) ||
             !parse_expect(s->p, "in"))
             return false;
         s->depth--;
@@ -145,11 +144,11 @@ reduce_body(Scope *s, bool tuple, Operand *item, uint32_t *n)
 {
     *n = 1;
     if (!tuple)
-        return scalar_body(s, item);
+        return parse_body(s, item);
     uint32_t mark = s->entry.n;
     *n = 2;
-    bool ok = lets(s) && parse_expect(s->p, "(") && scalar_body(s, &item[0]) &&
-              parse_expect(s->p, ",") && scalar_body(s, &item[1]) && parse_expect(s->p, ")");
+    bool ok = lets(s) && parse_expect(s->p, "(") && parse_body(s, &item[0]) &&
+              parse_expect(s->p, ",") && parse_body(s, &item[1]) && parse_expect(s->p, ")");
     scope_leave(s, mark, false);
     return ok;
 }
@@ -213,7 +212,7 @@ static bool
 cast(Scope *s, DType t, Operand *v)
 {
     Operand a;
-    if (!parse_expect(s->p, "(") || !scalar_body(s, &a) || !parse_expect(s->p, ")"))
+    if (!parse_expect(s->p, "(") || !parse_body(s, &a) || !parse_expect(s->p, ")"))
         return false;
     if (a.tuple)
         return parse_error(s->p, "a tuple cannot be converted: take an item with .0 or .1");
@@ -226,7 +225,7 @@ call_at(Scope *s, Operand *v)
 {
     Operand a;
     const Expr *n;
-    if (!parse_expect(s->p, "(") || !scalar_body(s, &a) || !parse_expect(s->p, ",") ||
+    if (!parse_expect(s->p, "(") || !parse_body(s, &a) || !parse_expect(s->p, ",") ||
         !(n = parse_index(s)) || !parse_expect(s->p, ")"))
         return false;
     const Scalar *index = operand_settle(s, &a, DT_I64);
@@ -236,8 +235,8 @@ call_at(Scope *s, Operand *v)
     return index && operand_set(v, scalar_at(s->p->ctx, index, n));
 }
 
-static bool
-call_op(Scope *s, ScalarOp op, Operand *v)
+bool
+parse_call(Scope *s, ScalarOp op, Operand *v)
 {
     Operand a[3];
     uint32_t n = scalar_op_info[op].arity;
@@ -245,10 +244,10 @@ call_op(Scope *s, ScalarOp op, Operand *v)
     if (!parse_expect(s->p, "("))
         return false;
     for (uint32_t i = 0; i < n; i++)
-        if ((i && !parse_expect(s->p, ",")) || !scalar_body(s, &a[i]))
+        if ((i && !parse_expect(s->p, ",")) || !parse_body(s, &a[i]))
             return false;
     while ((op == S_MIN || op == S_MAX) && parse_accept(s->p, ",")) {
-        if (!operand_apply(s, op, a, n, v) || !scalar_body(s, &a[1]))
+        if (!operand_apply(s, op, a, n, v) || !parse_body(s, &a[1]))
             return false;
         a[0] = *v;
     }
@@ -279,7 +278,7 @@ static bool
 call_horizontal(Scope *s, Combiner k, Operand *v)
 {
     Operand a;
-    if (!parse_expect(s->p, "(") || !scalar_body(s, &a) || !parse_expect(s->p, ")"))
+    if (!parse_expect(s->p, "(") || !parse_body(s, &a) || !parse_expect(s->p, ")"))
         return false;
     const Scalar *x = operand_settle(s, &a, DT_NONE);
     return x && operand_set(v, scalar_hreduce(s->p->ctx, k, x));
@@ -294,7 +293,7 @@ call_blocks(Scope *s, bool odd, Operand *v)
     int64_t block;
 
     for (int i = 0; i < 2; i++)
-        if (!parse_expect(s->p, i ? "," : "(") || !scalar_body(s, &a[i]) ||
+        if (!parse_expect(s->p, i ? "," : "(") || !parse_body(s, &a[i]) ||
             !(x[i] = operand_settle(s, &a[i], DT_NONE)))
             return false;
     if (!parse_expect(s->p, ",") || !parse_int(s->p, &block) || !parse_expect(s->p, ")"))
@@ -319,7 +318,7 @@ call_lanes(Scope *s, Operand *v)
     do {
         if (n == UINT8_MAX)
             return parse_error(s->p, "more than %d lanes", UINT8_MAX);
-        if (!scalar_body(s, &a[n++]))
+        if (!parse_body(s, &a[n++]))
             return false;
     } while (parse_accept(s->p, ","));
     s->mark = *s->p;
@@ -358,7 +357,7 @@ lanes_word(Scope *s, size_t n, bool *is_one, Operand *v)
             return t != DT_NONE && parse_expect(p, ")") &&
                    operand_set(v, scalar_iota(p->ctx, t, lanes));
         }
-        if (!scalar_body(s, v) || !parse_expect(p, ")"))
+        if (!parse_body(s, v) || !parse_expect(p, ")"))
             return false;
         if (!v->s) {
             v->lanes = lanes;
@@ -371,20 +370,20 @@ lanes_word(Scope *s, size_t n, bool *is_one, Operand *v)
     return false;
 }
 
+/* A call of the word of n characters at the cursor. */
 static bool
 call(Scope *s, size_t n, bool *is_one, Operand *v)
 {
+    static const char *const fold[] = {
+        [COMB_SUM] = "hsum", [COMB_PROD] = "hprod", [COMB_MAX] = "hmax", [COMB_MIN] = "hmin"
+    };
     Parse *p = s->p;
     DType t = dtype_from_name(p->s, n);
     ScalarOp op = scalar_op_named(p->s, n);
     *is_one = true;
-    if (t != DT_NONE) {
+    if (t != DT_NONE || op != S_NONE) {
         p->s += n;
-        return cast(s, t, v);
-    }
-    if (op != S_NONE) {
-        p->s += n;
-        return call_op(s, op, v);
+        return t != DT_NONE ? cast(s, t, v) : parse_call(s, op, v);
     }
     if (parse_accept(p, "at"))
         return call_at(s, v);
@@ -400,22 +399,17 @@ call(Scope *s, size_t n, bool *is_one, Operand *v)
         return call_blocks(s, false, v);
     if (parse_accept(p, "odds"))
         return call_blocks(s, true, v);
-    if (parse_accept(p, "hsum"))
-        return call_horizontal(s, COMB_SUM, v);
-    if (parse_accept(p, "hmax"))
-        return call_horizontal(s, COMB_MAX, v);
-    if (parse_accept(p, "hmin"))
-        return call_horizontal(s, COMB_MIN, v);
-    if (parse_accept(p, "hprod"))
-        return call_horizontal(s, COMB_PROD, v);
+    for (Combiner k = COMB_SUM; k <= COMB_MIN; k++)
+        if (parse_accept(p, fold[k]))
+            return call_horizontal(s, k, v);
     *is_one = false;
     return false;
 }
 
 /* ---- the grammar, loosest precedence last ---------------------------------------------------- */
 
-static bool
-named(Scope *s, Operand *v)
+bool
+parse_named(Scope *s, Operand *v)
 {
     Ctx *c = s->p->ctx;
     Parse before = *s->p;
@@ -454,10 +448,10 @@ atom(Scope *s, Operand *v)
     bool is_one;
     if (n == 0) {
         if (parse_accept(p, "("))
-            return scalar_body(s, v) && parse_expect(p, ")");
+            return parse_body(s, v) && parse_expect(p, ")");
         if (p->s < p->end && (isdigit((unsigned char)*p->s) || *p->s == '.'))
             return operand_number(s, v);
-        return named(s, v); /* a quoted name, or an error */
+        return parse_named(s, v); /* a quoted name, or an error */
     }
     if (parse_followed_by(p, n, '(')) {
         bool ok = call(s, n, &is_one, v);
@@ -478,11 +472,11 @@ atom(Scope *s, Operand *v)
         *v = operand_plain(p->s[-1] == 'f' ? INFINITY : NAN);
         return true;
     }
-    return named(s, v);
+    return parse_named(s, v);
 }
 
-static bool
-postfix(Scope *s, Operand *v)
+bool
+parse_postfix(Scope *s, Operand *v)
 {
     if (!atom(s, v))
         return false;
@@ -507,7 +501,7 @@ unary(Scope *s, Operand *v)
     while (parse_accept(s->p, "-"))
         if (++minus > depth_levels(s->p->ctx))
             return parse_too_deep(s->p, "signs are", depth_levels(s->p->ctx));
-    if (!postfix(s, v))
+    if (!(s->index ? parse_index_operand(s, v) : parse_postfix(s, v)))
         return false;
     if (minus)
         s->mark = before;
@@ -525,6 +519,7 @@ typedef struct {
     ScalarOp op;
 } Infix;
 #define INFIX_LEVELS 4
+#define INFIX_SUM 2 /* the loosest in an index */
 static const Infix infix[INFIX_LEVELS][6] = {
     { { "==", S_EQ }, { "!=", S_NE } },
     { { "<=", S_LE }, { "<", S_LT }, { ">=", S_GE }, { ">", S_GT } },
@@ -577,27 +572,16 @@ ternary(Scope *s, Operand *v)
     return true;
 }
 
-static bool
-scalar_body(Scope *s, Operand *v)
+bool
+parse_body(Scope *s, Operand *v)
 {
     uint32_t mark = s->entry.n;
+    if (s->index)
+        return binary(s, INFIX_SUM, v);
     if (!lets(s) || !ternary(s, v))
         return false;
     scope_leave(s, mark, false);
     return true;
-}
-
-const Scalar *
-parse_computed(Scope *s, bool whole)
-{
-    Operand v;
-    if (whole ? !parse_expect(s->p, "(") || !scalar_body(s, &v) || !parse_expect(s->p, ")")
-              : !unary(s, &v))
-        return NULL;
-    if (!v.tuple)
-        return operand_settle(s, &v, DT_I64);
-    parse_error(s->p, "a tuple stands where an index is needed: take an item with .0 or .1");
-    return NULL;
 }
 
 const Scalar *
@@ -606,7 +590,7 @@ parse_value(Scope *s, DType t, bool tuple)
     Operand v;
     s->hint = t;
     uint32_t depth = s->depth;
-    bool ok = scalar_body(s, &v);
+    bool ok = parse_body(s, &v);
     s->depth = depth;
     if (ok && v.tuple && !tuple)
         ok = parse_error(s->p,

@@ -57,17 +57,6 @@ scope_leave(Scope *s, uint32_t mark, bool axes_too)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* The word at the cursor without moving it; its length is 0 if there is none. */
-size_t
-parse_word(Parse *p)
-{
-    size_t n = 0;
-    parse_skip(p);
-    while (p->s + n < p->end && (isalnum((unsigned char)p->s[n]) || p->s[n] == '_'))
-        n++;
-    return n && !isdigit((unsigned char)*p->s) ? n : 0;
-}
-
 bool
 parse_followed_by(Parse *p, size_t n, char ch)
 {

@@ -41,6 +41,7 @@ typedef struct Scope {
     VEC(uint8_t) slot_lanes; /* of an element; empty in nests */
     AxisTable *axes;         /* NULL outside nests */
     bool widen;              /* reads floats shorter than f32 as f32 */
+    bool index;              /* of an index: operands are Exprs */
 } Scope;
 
 bool scope_enter(Scope *s);                  /* one level deeper; reports an error at the limit */
@@ -80,6 +81,7 @@ bool parse_access_end(Scope *s, const Expr **stride, const Expr **valid); /*  by
 /* ---- parse_operand.c ------------------------------------------------------------------------- */
 
 typedef struct {
+    const Expr *e;   /* within an index; the rest is unused */
     const Scalar *s; /* typed; NULL for a plain number */
     bool integer;    /* a number that is exactly i */
     double f;
@@ -100,13 +102,19 @@ bool operand_apply(Scope *s, ScalarOp op, Operand *a, uint32_t n, Operand *v);
 bool operand_divide(Scope *s, bool remainder, Operand *a, Operand *v);
 bool operand_select(Scope *s, Operand *a, Operand *v);
 bool operand_seen(Scope *s, Operand *a, Operand *v);
+/* Within an index: an operand, and an operation on one or two (parse_index.c). */
+bool parse_index_operand(Scope *s, Operand *v);
+bool index_apply(Scope *s, ScalarOp op, const Operand *a, Operand *v);
 
 /* ---- parse_scalar.c -------------------------------------------------------------------------- */
 
 /* A scalar of type t, which numbers get; NULL reported. A tuple only if the caller allows it. */
 const Scalar *parse_value(Scope *s, DType t, bool tuple);
-/* A scalar within an index: one operand, or a complete one, (…). A lone number is i64; NULL
- * reported. */
-const Scalar *parse_computed(Scope *s, bool whole);
+/* Parts of that grammar: lets and a choice, or, within an index, a sum; after the word of an
+ * operation, its operands (…); a name; an operand with .0 behind it. */
+bool parse_body(Scope *s, Operand *v);
+bool parse_call(Scope *s, ScalarOp op, Operand *v);
+bool parse_named(Scope *s, Operand *v);
+bool parse_postfix(Scope *s, Operand *v);
 
 #endif

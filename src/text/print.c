@@ -168,15 +168,33 @@ index_precedence(const Expr *e)
     return e->nterm == 1 && e->term[0].coef > 0 ? PREC_MUL : PREC_ADD;
 }
 
+/* Does no operand, from the first one on, give the type of a number? */
+static bool
+is_lone(const Scalar *s, uint32_t first)
+{
+    for (uint32_t i = first; i < s->narg; i++)
+        if (!is_numeric(s->arg[i]))
+            return false;
+    return true;
+}
+
+static void
+print_call(Printer *p, Text *t, const Scalar *s, const char *name)
+{
+    text_printf(t, "%s(", name);
+    for (uint32_t i = 0; i < s->narg; i++) {
+        text_add(t, i ? ", " : "");
+        print_scalar(p, t, s->arg[i], PREC_BODY, i == 0 && is_lone(s, 0));
+    }
+    text_add(t, ")");
+}
+
 static void
 print_op(Printer *p, Text *t, const Scalar *s)
 {
     ScalarOp op = s->op;
     const ScalarOpInfo *info = &scalar_op_info[op];
     int prec = op_precedence(op);
-    bool lone = true; /* no operand gives the type of a number */
-    for (uint32_t i = op == S_SELECT; i < s->narg; i++)
-        lone = lone && is_numeric(s->arg[i]);
 
     if (op == S_NEG) {
         text_add(t, "-");
@@ -184,21 +202,16 @@ print_op(Printer *p, Text *t, const Scalar *s)
     } else if (op == S_SELECT) {
         print_scalar(p, t, s->arg[0], PREC_EQUAL, true);
         text_add(t, " ? ");
-        print_scalar(p, t, s->arg[1], PREC_SELECT, lone);
+        print_scalar(p, t, s->arg[1], PREC_SELECT, is_lone(s, 1));
         text_add(t, " : ");
         print_scalar(p, t, s->arg[2], PREC_SELECT, false);
     } else if (info->infix) {
         int left = prec == PREC_EQUAL || prec == PREC_LESS ? prec + 1 : prec;
-        print_scalar(p, t, s->arg[0], left, lone);
+        print_scalar(p, t, s->arg[0], left, is_lone(s, 0));
         text_printf(t, " %s ", info->text);
         print_scalar(p, t, s->arg[1], prec + 1, false);
     } else {
-        text_printf(t, "%s(", info->text);
-        for (uint32_t i = 0; i < s->narg; i++) {
-            text_add(t, i ? ", " : "");
-            print_scalar(p, t, s->arg[i], PREC_BODY, lone && i == 0);
-        }
-        text_add(t, ")");
+        print_call(p, t, s, info->text);
     }
 }
 
@@ -273,20 +286,6 @@ print_reduce(Printer *p, Text *t, const Scalar *s)
     }
     text_add(t, ": ");
     text_add(t, text_str(&body));
-}
-
-static void
-print_call(Printer *p, Text *t, const Scalar *s, const char *name)
-{
-    bool lone = true;
-    for (uint32_t i = 0; i < s->narg; i++)
-        lone = lone && is_numeric(s->arg[i]);
-    text_printf(t, "%s(", name);
-    for (uint32_t i = 0; i < s->narg; i++) {
-        text_add(t, i ? ", " : "");
-        print_scalar(p, t, s->arg[i], PREC_BODY, lone && i == 0);
-    }
-    text_add(t, ")");
 }
 
 static void

@@ -84,7 +84,7 @@ check_inline(World *w, const char *producer, const char *consumer)
     assert_true(slot < c->nin);
 
     Tensor *want = run(w, c, "t", run(w, p, NULL, NULL));
-    const Nest *both = nest_inline(&w->ctx, c, slot, p, 0);
+    const Nest *both = nest_inline(&w->ctx, c, slot, p);
     assert_non_null(both);
     assert_same(w, want, run(w, both, NULL, NULL), text_of(w, both));
     const Nest *simple = nest_simplify(&w->ctx, both);
@@ -169,7 +169,7 @@ guards(void **state)
     const Nest *p =
         parse(w, "nest p(x: f32[n], idx: i64[n]) -> (t: f32[n]) { t[i] = x[at(idx[i], n)] }");
     const Nest *c = parse(w, "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = t[i - 1 | 0] }");
-    assert_null(nest_inline(&w->ctx, c, 0, p, 0));
+    assert_null(nest_inline(&w->ctx, c, 0, p));
     assert_int_equal(w->ctx.diags.list.n, 0);
 }
 
@@ -192,7 +192,7 @@ scans_stay(void **state)
     const Nest *p =
         parse(w, "nest p(x: f32[n]) -> (t: f32[n]) { t[i] = scan i: t[i - 1 | 0] + x[i] }");
     const Nest *c = parse(w, "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = t[i] * 2 }");
-    assert_null(nest_inline(&w->ctx, c, 0, p, 0));
+    assert_null(nest_inline(&w->ctx, c, 0, p));
     assert_int_equal(w->ctx.diags.list.n, 0);
 }
 
@@ -296,7 +296,7 @@ splitting_parallel(void **state)
     const Nest *product = nest_simplify(&w->ctx, parse(w, text[0]));
     const Nest *reader = parse(w, "nest r(y: f32[n, 18, 5, 6]) -> (o: f32[n, 18, 6, 5]) { o[i, j, "
                                   "l, k] = max(y[i, j, k, l], 0) }");
-    const Nest *both = nest_inline(&w->ctx, reader, 0, product, 0);
+    const Nest *both = nest_inline(&w->ctx, reader, 0, product);
     assert_non_null(both);
     Tensor *y = run(w, product, NULL, NULL);
     assert_same(w, run(w, reader, "y", y), run(w, both, NULL, NULL), "inlined");
