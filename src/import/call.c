@@ -144,7 +144,8 @@ call_cast(Call *k, ValueId v, DType t)
                : v;
 }
 
-/* Numbers as strings, through f32, f64, i64 or u64; strings as numbers, first as f64 or i64. */
+/* Numbers as strings, through f32, f64, i64 or u64; strings as numbers, first as f64, i64 or
+ * u64. */
 ValueId
 call_text_cast(Call *k, ValueId v, DType t)
 {
@@ -158,7 +159,9 @@ call_text_cast(Call *k, ValueId v, DType t)
                              : from == DT_F64      ? "f64"
                                                    : "f32");
     return value_of_text(k, "v", &v, "%s(string_number(v) {to = \"%s\"})", dtype_info[t].name,
-                         dtype_is_float(t) ? "f64" : "i64");
+                         dtype_is_float(t) ? "f64"
+                         : t == DT_U64     ? "u64"
+                                           : "i64");
 }
 
 ValueId

@@ -157,7 +157,7 @@ bool attributes_are_known(Call *k, const OpRow *row);
 ValueId call_softmax(Call *k, ValueId x, int64_t opset);
 
 /* ONNX's own operators. (opsets.c) */
-Convert convert_pair, convert_compare, convert_prelu, convert_constant, convert_cast,
+Convert convert_pair, convert_clip, convert_compare, convert_prelu, convert_constant, convert_cast,
     convert_cast_like, convert_axes_real, convert_split, convert_pad, convert_resize,
     convert_softmax, convert_gelu, convert_mod, convert_shift, convert_batch_norm, convert_shrink,
     convert_det, convert_rms_norm, convert_group_norm, convert_dropout, convert_quantize,

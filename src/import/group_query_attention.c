@@ -165,8 +165,13 @@ cached_rows(Cached *a, const char *names)
         return call_refuse(k, "keys and values, and those of the past, come together");
     a->heads = get_int(k, "num_heads", 0);
     a->shared = get_int(k, "kv_num_heads", 0);
-    const int64_t wide = call_known(k, "wide"),
-                  per = call_in(k, KEY) ? a->heads : a->heads + 2 * a->shared;
+    const int64_t wide = call_known(k, "wide");
+    if (a->heads > wide || a->shared > wide)
+        return call_wrong(k,
+                          "the query has %" PRId64 " columns for %" PRId64
+                          " heads of queries and %" PRId64 " of keys; each has one at least",
+                          wide, a->heads, a->shared);
+    const int64_t per = call_in(k, KEY) ? a->heads : a->heads + 2 * a->shared;
     a->size = wide / per;
     if (a->heads % a->shared)
         return call_wrong(

@@ -273,6 +273,8 @@ convert_imputer(Call *k)
         return false;
     call_name_list(k, "values", values);
     call_real(k, "gone", gone);
+    if (whole)
+        call_number(k, "gone", get_int(k, "replaced_value_int64", 0));
     return call_text(k, isnan(gone) ? "is = is_nan(x)" : "is = x == $gone") &&
            call_text(k, "y = where(is, like(values, x), x)");
 }

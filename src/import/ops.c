@@ -50,9 +50,9 @@ static const OpRow rows[] = {
     { "Softsign", OP_softsign, 0 },
     { "Shrink", OP_shrink, convert_shrink },
     { "PRelu", OP_prelu, convert_prelu },
-    { "Clip", OP_clip, 0, "n12", "-min -max", "x ? low high",
-      "$min? low = like($min, x)\n"
-      "$max? high = like($max, x)" },
+    { "Clip", OP_clip, convert_clip, "n12", "-min -max", "x ? low high",
+      "$bounded? low = like($min:-0x1.fffffep127, x)\n"
+      "$bounded? high = like($max:0x1.fffffep127, x)" },
     { "Add", OP_add, convert_pair, 0, "-axis -broadcast" },
     { "Sub", OP_sub, convert_pair, 0, "-axis -broadcast" },
     { "Mul", OP_mul, convert_pair, 0, "-axis -broadcast" },

@@ -79,6 +79,15 @@ convert_prelu(Call *k)
     return !per_channel || widen(k, 1, (int64_t)input_type(k, 0)->rank - 2);
 }
 
+/* Before opset 11 bounds are attributes, by default the least and the largest f32: infinities
+ * become those. */
+bool
+convert_clip(Call *k)
+{
+    call_number(k, "bounded", k->m->opset < 11);
+    return true;
+}
+
 bool
 convert_constant(Call *k)
 {

@@ -331,12 +331,16 @@ parse_repeat(Regex *x)
     const RegexNode *t = parse_atom(x);
     int64_t least = 0, most = 0;
 
-    while (t && x->s < x->end && strchr("*+?{", *x->s)) {
+    for (bool again = false; t && x->s < x->end && strchr("*+?{", *x->s); again = true) {
+        if (again && *x->s != '{')
+            return refuse(x, "a repetition of a repetition");
         if (*x->s == '{') {
             if (!counted(x, &least, &most))
                 break;
             if (least > MOST_REPEATS || most > MOST_REPEATS || (most >= 0 && most < least))
                 return refuse(x, "a repetition of more than 1000, or to less than from,");
+            if (again)
+                return refuse(x, "a repetition of a repetition");
         } else {
             least = *x->s == '+';
             most = *x->s++ == '?' ? 1 : -1;
@@ -394,12 +398,34 @@ here(const Regex *x)
     return x->program.n / 5;
 }
 
-/* A chain of BOTH is as long as the pattern, so this loops instead of recursing. */
+static void emit(Regex *x, const RegexNode *t);
+
+/* Alternatives in their order: each but the last leads to the end. */
+static void
+emit_either(Regex *x, const RegexNode *t)
+{
+    VEC(const RegexNode *) other = { 0 };
+    VEC(int64_t) over = { 0 };
+
+    for (; t->kind == EITHER; t = t->a)
+        VEC_PUSH(x->k->arena, &other, t->b);
+    for (uint32_t i = other.n; i > 0 && !x->failed; i--) {
+        int64_t at = instruction(x, 1, here(x) + 1, 0, 0, 0);
+        emit(x, i < other.n ? other.at[i] : t);
+        VEC_PUSH(x->k->arena, &over, instruction(x, 1, 0, 0, 0, 0));
+        x->program.at[5 * at + 2] = here(x);
+    }
+    emit(x, other.at[0]);
+    for (uint32_t i = 0; i < over.n && !x->failed; i++)
+        x->program.at[5 * over.at[i] + 1] = x->program.at[5 * over.at[i] + 2] = here(x);
+}
+
+/* Chains of BOTH and of EITHER are as long as the pattern: loops follow them, no recursion. */
 static void
 emit(Regex *x, const RegexNode *t)
 {
     VEC(const RegexNode *) later = { 0 };
-    int64_t at, over;
+    int64_t at;
 
     for (; t->kind == BOTH; t = t->a)
         VEC_PUSH(x->k->arena, &later, t->b);
@@ -410,19 +436,14 @@ emit(Regex *x, const RegexNode *t)
         instruction(x, 2, here(x) + 1, 0, t->first, t->negative ? -(int64_t)t->n : t->n);
         break;
     case HERE: instruction(x, 3, here(x) + 1, t->n, 0, 0); break;
-    case EITHER:
-        at = instruction(x, 1, here(x) + 1, 0, 0, 0);
-        emit(x, t->a);
-        over = instruction(x, 1, 0, 0, 0, 0);
-        if (x->failed)
-            return;
-        x->program.at[5 * at + 2] = here(x);
-        emit(x, t->b);
-        x->program.at[5 * over + 1] = x->program.at[5 * over + 2] = here(x);
-        break;
+    case EITHER: emit_either(x, t); break;
     case REPEAT:
-        for (int64_t i = 0; i < t->least && !x->failed; i++)
+        for (int64_t i = 0; i < t->least && !x->failed; i++) {
+            at = here(x);
             emit(x, t->a);
+            if (here(x) == at) /* any number of nothing is nothing */
+                break;
+        }
         /* without a limit the last copy leads back to its beginning */
         for (int64_t i = t->least; (i < t->most || (t->most < 0 && i == t->least)) && !x->failed;
              i++) {

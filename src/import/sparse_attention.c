@@ -72,8 +72,14 @@ convert_sparse_attention(Call *k)
                           "%" PRId64 " heads with block_row_indices of type %s: they need a block, "
                           "and heads that are a multiple of the layouts",
                           a.heads, type_str(k->c, input_type(k, ROWS)));
+    int64_t most;
+    if (mul_overflows(blocks, get_int(k, "sparse_block_size", 0), &most))
+        return call_wrong(k,
+                          "attribute \"sparse_block_size\" is %" PRId64 ", and %" PRId64
+                          " blocks of it are more than any memory holds",
+                          get_int(k, "sparse_block_size", 0), blocks);
     call_number(k, "blocks", blocks);
-    call_number(k, "most", blocks * get_int(k, "sparse_block_size", 0));
+    call_number(k, "most", most);
     call_text(k, "lengths = i64(lengths)\n"
                  "turned_by = absent\n"
                  "bias = absent");

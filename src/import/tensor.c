@@ -221,10 +221,10 @@ static bool
 strings(TensorSource *s, const void **data)
 {
     const OnnxTensor *t = s->t;
-    const char **out = NEW_ARRAY(s->a, const char *, s->count + 1);
 
     if (t->n_string_data != (uint64_t)s->count || t->has_raw_data)
         return bad(s, "strings", (int64_t)t->n_string_data, s->count);
+    const char **out = NEW_ARRAY(s->a, const char *, s->count + 1);
     for (int64_t i = 0; i < s->count; i++) {
         OnnxBytes one = t->string_data[i];
         if (one.len && memchr(one.data, 0, one.len))

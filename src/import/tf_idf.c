@@ -59,13 +59,42 @@ grams_of(Call *k, const AttrList *pool, Gram **out, int64_t *count, int64_t *col
             g[n] = (Gram){ l + 1, at, column[n], 0 };
         }
     }
-    for (int64_t i = 0; i < index.n; i++)
+    if (n != index.n)
+        return call_wrong(k, "ngram_indexes has %lld entries; the pool has %lld n-grams",
+                          (long long)index.n, (long long)n);
+    for (int64_t i = 0; i < n; i++)
         *columns = column[i] >= *columns ? column[i] + 1 : *columns;
     qsort_r(g, (size_t)n, sizeof *g, by_contents, &array);
     for (int64_t i = n; i-- > 0;)
         g[i].alike = i + 1 < n && g[i + 1].length == g[i].length ? g[i + 1].alike + 1 : 1;
     *out = g;
     *count = n;
+    return true;
+}
+
+/* weights: that of each column, from those of the n-grams in the pool's order. */
+static bool
+name_weights(Call *k, const AttrList *weights, int64_t columns)
+{
+    const AttrList index = call_attr_list(k, "ngram_indexes");
+    float *of = NEW_ARRAY(k->arena, float, columns);
+    bool *has = NEW_ARRAY(k->arena, bool, columns);
+
+    if (weights->n != index.n)
+        return call_wrong(k, "%lld weights, %lld n-grams; each has one", (long long)weights->n,
+                          (long long)index.n);
+    for (int64_t i = 0; i < index.n; i++) {
+        const int64_t at = ((const int64_t *)index.data)[i];
+        const float weight = (float)ml_number(weights, i);
+        if (has[at] && of[at] != weight)
+            return call_refuse(k,
+                               "n-grams of the weights %g and %g in one column, %lld; Tenon needs "
+                               "one weight for all n-grams of a column",
+                               (double)of[at], (double)weight, (long long)at);
+        of[at] = weight;
+        has[at] = true;
+    }
+    call_name_list(k, "weights", (AttrList){ DT_F32, columns, of });
     return true;
 }
 
@@ -86,15 +115,14 @@ convert_tf_idf(Call *k)
         return call_wrong(k, "TfIdfVectorizer of %s with a pool of %lld words of %s",
                           type_str(k->c, t), (long long)pool.n,
                           pool.n ? dtype_info[pool.t].name : "no type");
-    if (weights.n && weigh && weights.n != columns)
-        return call_wrong(k, "%lld weights, %lld columns", (long long)weights.n,
-                          (long long)columns);
     if (!call_names(k, "x -> y"))
+        return false;
+    call_name(k, "weights", 0);
+    if (weights.n && weigh && !name_weights(k, &weights, columns))
         return false;
     call_name(k, "x", x);
     call_name_list(k, "pool", pool);
     call_name(k, "grams", ml_table(k, "grams", DT_I64, count, 4, grams));
-    call_name_list(k, "weights", weigh ? weights : (AttrList){ 0 });
     call_number(k, "columns", columns);
     call_number(k, "idf", idf);
     return call_text(k, "y = tf_idf(x, pool, grams) {least = $min_gram_length:1, "

@@ -216,6 +216,18 @@ letter_label(char s)
     return islower((unsigned char)s) ? s - 'a' : s - 'A' + 26;
 }
 
+/* Appends a label to a list of TN_MAX_RANK. */
+static bool
+add_label(Ctx *c, const OpCall *call, int *label, uint32_t *n, int l)
+{
+    if (*n == TN_MAX_RANK)
+        return op_fail(c, call, DIAG_LIMIT,
+                       "equation \"%s\" has a term of more than %d axes, the largest rank",
+                       op_string(c, call, "equation"), TN_MAX_RANK);
+    label[(*n)++] = l;
+    return true;
+}
+
 /* One term, `bi...j`, for a tensor of `rank` axes; ellipsis axes are numbered from the right. */
 static bool
 read_term(Ctx *c, const OpCall *call, const char **s, uint32_t rank, int *label, uint32_t *n)
@@ -229,10 +241,12 @@ read_term(Ctx *c, const OpCall *call, const char **s, uint32_t rank, int *label,
                        op_string(c, call, "equation"), letters, rank);
     for (*n = 0; **s && **s != ',' && **s != '-'; (*s)++) {
         if (isalpha((unsigned char)**s)) {
-            label[(*n)++] = letter_label(**s);
+            if (!add_label(c, call, label, n, letter_label(**s)))
+                return false;
         } else if (strncmp(*s, "...", 3) == 0) {
             for (uint32_t k = rank - letters; k-- > 0;)
-                label[(*n)++] = 52 + (int)k;
+                if (!add_label(c, call, label, n, 52 + (int)k))
+                    return false;
             *s += 2;
         } else if (**s != ' ') {
             return op_fail(c, call, DIAG_MODEL, "equation \"%s\" has an unexpected '%c'",
@@ -285,10 +299,11 @@ read_equation(Ctx *c, const OpCall *call, EinsumEquation *e)
             return false;
     } else { /* implicit: ellipsis, then labels that occur once, in order */
         for (uint32_t k = dots; k-- > 0;)
-            e->out[e->nout++] = 52 + (int)k;
+            if (!add_label(c, call, e->out, &e->nout, 52 + (int)k))
+                return false;
         for (int l = 26; l < 52 + 26; l++)
-            if (count[l % 52] == 1)
-                e->out[e->nout++] = l % 52;
+            if (count[l % 52] == 1 && !add_label(c, call, e->out, &e->nout, l % 52))
+                return false;
     }
     if (*s)
         return op_fail(c, call, DIAG_MODEL, "equation \"%s\" has more terms than the %u inputs",

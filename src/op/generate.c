@@ -219,6 +219,8 @@ infer_eye_like(Ctx *c, const OpCall *call, const Type **out)
 bool
 expand_eye_like(Build *b)
 {
-    return build_text(b, NULL, "-> o", NULL, "o = index(i + %lld) == j",
-                      (long long)op_int(b->call, "k"));
+    /* a diagonal far outside */
+    int64_t k = op_int(b->call, "k");
+    k = k > FAR ? FAR : k < -FAR ? -FAR : k;
+    return build_text(b, NULL, "-> o", NULL, "o = index(i + %lld) == j", (long long)k);
 }

@@ -118,26 +118,33 @@ apply(Ctx *c, ScalarOp op, DType t, const Expr *x, const Expr *y)
     }
 }
 
-/* A cast keeps integers that fit; dimensions always fit, other numbers must be checked. */
+/* v if it is a number of type t, which would wrap another; dimensions are numbers of any type of 32
+ * bits or more. */
+static const Expr *
+fitted(Ctx *c, DType t, const Expr *v)
+{
+    int bits = dtype_info[t].bits;
+    int64_t n;
+
+    if (!v || t == DT_BOOL)
+        return v;
+    if (!expr_const(v, &n))
+        return bits >= 32 && (dtype_info[t].kind != KIND_UINT || at_least(c, v, 0)) ? v : NULL;
+    bool fits = dtype_info[t].kind == KIND_UINT
+                    ? n >= 0 && (bits == 64 || n >> bits == 0)
+                    : bits == 64 || n >> (bits - 1) == 0 || n >> (bits - 1) == -1;
+    return fits ? v : NULL;
+}
+
 static const Expr *
 eval_cast(Eval *e, const Scalar *s)
 {
     DType to = (DType)s->dtype, from = (DType)s->arg[0]->dtype;
     const Expr *v = is_integer(to) && is_integer(from) ? eval(e, s->arg[0]) : NULL;
-    int64_t n;
 
     if (!v || to == from || from == DT_BOOL)
         return v;
-    if (to == DT_BOOL)
-        return apply(e->c, S_NE, from, v, expr_int(e->c, 0));
-    if (expr_const(v, &n)) {
-        int bits = dtype_info[to].bytes * 8;
-        bool fits = bits == 64 || (dtype_info[to].kind == KIND_UINT
-                                       ? n >= 0 && n >> bits == 0
-                                       : n >> (bits - 1) == 0 || n >> (bits - 1) == -1);
-        return fits ? v : NULL;
-    }
-    return dtype_info[to].bytes >= 4 ? v : NULL;
+    return to == DT_BOOL ? apply(e->c, S_NE, from, v, expr_int(e->c, 0)) : fitted(e->c, to, v);
 }
 
 /* A scan of one axis: combines `item` over its points. */
@@ -172,7 +179,9 @@ eval_reduce(Eval *e, const Scalar *s)
         e->naxis = base;
         if (!v)
             return NULL;
-        sofar = sofar ? apply(e->c, combiner_op[k], (DType)s->dtype, sofar, v) : v;
+        sofar = sofar ? fitted(e->c, (DType)s->dtype,
+                               apply(e->c, combiner_op[k], (DType)s->dtype, sofar, v))
+                      : v;
         if (!sofar)
             return NULL;
     }
@@ -186,7 +195,9 @@ eval_op(Eval *e, const Scalar *s)
     const Expr *x = is_integer((DType)s->dtype) && is_integer(t) ? eval(e, s->arg[0]) : NULL,
                *y = x && s->narg == 2 ? eval(e, s->arg[1]) : NULL;
 
-    return x && (y || s->narg == 1) ? apply(e->c, (ScalarOp)s->op, t, x, y) : NULL;
+    return x && (y || s->narg == 1)
+               ? fitted(e->c, (DType)s->dtype, apply(e->c, (ScalarOp)s->op, t, x, y))
+               : NULL;
 }
 
 /* A negative index counts from the end; an index of unknown sign stays unknown. */

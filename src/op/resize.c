@@ -73,9 +73,9 @@ scale_axis(Ctx *c, const OpCall *call, uint32_t d, double v, Scale *s)
                        "the scale of axis %u is %g, which is no simple fraction", d, v);
     *s = (Scale){ expr_int(c, p), expr_int(c, q),
                   expr_div(c, expr_scale(c, dim, p), expr_int(c, q)) };
-    /* as the standard computes it, with float rounding */
+    /* as the standard computes it, in f32: 10 * 0.7 is 7 */
     if (expr_const(dim, &n) && (double)n * v < 0x1p62)
-        s->extent = expr_int(c, (int64_t)floor((double)n * v));
+        s->extent = expr_int(c, (int64_t)floorf((float)n * (float)v));
     return true;
 }
 

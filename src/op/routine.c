@@ -364,8 +364,8 @@ infer_string_number(Ctx *c, const OpCall *call, const Type **out)
 
     if (!op_elements(c, call, 0, "strings") || !op_named_type(c, call, "to", DT_NONE, &t))
         return false;
-    if (t != DT_F64 && t != DT_I64)
-        return op_fail(c, call, DIAG_MODEL, "\"to\" is \"%s\"; f64 and i64 are possible",
+    if (t != DT_F64 && t != DT_I64 && t != DT_U64)
+        return op_fail(c, call, DIAG_MODEL, "\"to\" is \"%s\"; f64, i64 and u64 are possible",
                        dtype_info[t].name);
     out[0] = type_with_dtype(c, call->in[0], t);
     return true;

@@ -29,16 +29,16 @@ infer_grid_sample(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* A coordinate reflected into low .. low + range. */
+/* A coordinate reflected into low .. low + range. Where all of a single element is its corner, any
+ * coordinate does. */
 static const char *
 reflected(Arena *a, const char *x, bool corners, uint32_t d)
 {
-    const char *low = corners ? "0" : "-0.5";
+    const char *low = corners ? "0" : "-0.5",
+               *range = arena_printf(a, corners ? "max(n%u - 1, 1)" : "n%u", d);
     return arena_printf(
         a, "(let t = rem(abs(%s - (%s)), 2*$T(%s)) in (t > $T(%s) ? 2*$T(%s) - t : t) + (%s))", x,
-        low, arena_printf(a, corners ? "n%u - 1" : "n%u", d),
-        arena_printf(a, corners ? "n%u - 1" : "n%u", d),
-        arena_printf(a, corners ? "n%u - 1" : "n%u", d), low);
+        low, range, range, range, low);
 }
 
 bool
@@ -147,12 +147,12 @@ expand_affine_grid(Build *b)
     bool corners = op_int(b->call, "align_corners") != 0;
     Text t = { .arena = a };
 
-    /* coordinate k is the k-th axis from the innermost */
+    /* coordinate k is the k-th axis from the innermost; the only point of an axis is a corner */
     for (uint32_t k = 0; k < spatial; k++) {
         uint32_t d = spatial - k;
         build_name(b, arena_printf(a, "n%u", d), b->out[0]->dim[d]);
         text_printf(&t,
-                    corners ? "theta[i0, k, %u] * (2*$T(i%u) / $T(n%u - 1) - 1) + "
+                    corners ? "theta[i0, k, %u] * (2*$T(i%u) / $T(max(n%u - 1, 1)) - 1) + "
                             : "theta[i0, k, %u] * ((2*$T(i%u) + 1) / $T(n%u) - 1) + ",
                     k, d, d);
     }

@@ -151,10 +151,10 @@ expand_dft(Build *b)
     const char *twice = to_real ? " * (or(t == 0, 2*t == length) ? $T(1) : 2)" : "";
     const char *real = arena_printf(a, "(sum t<used>: $T(x[%st, %s0])%s * w[i%u, c, t])", before,
                                     after, twice, t.axis);
-    const char *imaginary = t.complex
-                                ? arena_printf(a, " + (sum t: $T(x[%st, %s1])%s * v[i%u, c, t])",
-                                               before, after, twice, t.axis)
-                                : "";
+    const char *imaginary =
+        t.complex ? arena_printf(a, " + (sum t<used>: $T(x[%st, %s1])%s * v[i%u, c, t])", before,
+                                 after, twice, t.axis)
+                  : "";
     return build_text(b, NULL, "x w v? -> o", (uint32_t[]){ 0, table, other, build_out(b, 0) },
                       "o[%s, c] = %s%s", axes_text(a, 0, rank - 1), real, imaginary);
 }

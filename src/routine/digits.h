@@ -49,6 +49,22 @@ tn_integer_in(const char *s)
                                          : (int64_t)d;
 }
 
+/* The same for 64 bits without a sign; negative numbers wrap. */
+TN_ROUTINE uint64_t
+tn_unsigned_in(const char *s)
+{
+    char *end;
+    int64_t v = tn_integer_in(s);
+    unsigned long long u = v == INT64_MAX ? strtoull(s, &end, 10) : 0;
+
+    if (v != INT64_MAX)
+        return (uint64_t)v;
+    if (end != s && !*end)
+        return u;
+    double d = tn_number_in(s);
+    return d >= 18446744073709551616.0 ? UINT64_MAX : (uint64_t)d;
+}
+
 TN_ROUTINE void
 tn_string_number(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
@@ -59,6 +75,8 @@ tn_string_number(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     for (int64_t i = begin; i < end; i++)
         if (out->type == 'l')
             ((int64_t *)out->at)[i] = tn_integer_in(tn_string(&r->array[0], i));
+        else if (out->type == 'L')
+            ((uint64_t *)out->at)[i] = tn_unsigned_in(tn_string(&r->array[0], i));
         else
             ((double *)out->at)[i] = tn_number_in(tn_string(&r->array[0], i));
 }

@@ -56,25 +56,35 @@ tn_encode(int32_t c, char *to)
     to[2] = (char)(0x80 | (c >> 6 & 0x3f)), to[3] = (char)(0x80 | (c & 0x3f));
     return 4;
 }
-/* Latin, Greek and Cyrillic letters in the other case: letters in a range move by `by`. */
+/* Latin, Greek and Cyrillic letters in the other case: letters in a range move by `by`; in a range
+ * of pairs the first of two is the upper one. Letters whose other case takes another number of
+ * bytes stay, such as the Turkish i with and without a dot. */
 TN_ROUTINE int32_t
 tn_letter(int32_t c, int upper)
 {
     static const struct {
         int32_t first, last, by;
     } range[] = {
-        { 'A', 'Z', 32 },     { 0xc0, 0xd6, 32 },   { 0xd8, 0xde, 32 },   { 0x391, 0x3a1, 32 },
-        { 0x3a3, 0x3ab, 32 }, { 0x410, 0x42f, 32 }, { 0x400, 0x40f, 80 },
+        { 'A', 'Z', 32 },     { 0xc0, 0xd6, 32 },   { 0xd8, 0xde, 32 },   { 0x178, 0x178, -121 },
+        { 0x391, 0x3a1, 32 }, { 0x3a3, 0x3ab, 32 }, { 0x386, 0x386, 38 }, { 0x388, 0x38a, 37 },
+        { 0x38c, 0x38c, 64 }, { 0x38e, 0x38f, 63 }, { 0x410, 0x42f, 32 }, { 0x400, 0x40f, 80 },
+        { 0x4c0, 0x4c0, 15 },
+    };
+    static const int32_t pair[][2] = {
+        { 0x100, 0x12f }, { 0x132, 0x137 },   { 0x139, 0x148 },   { 0x14a, 0x177 },
+        { 0x179, 0x17e }, { 0x1cd, 0x1dc },   { 0x1de, 0x1ef },   { 0x1f8, 0x21f },
+        { 0x222, 0x233 }, { 0x460, 0x481 },   { 0x48a, 0x4bf },   { 0x4c1, 0x4ce },
+        { 0x4d0, 0x52f }, { 0x1e00, 0x1e95 }, { 0x1ea0, 0x1eff },
     };
     for (unsigned i = 0; i < sizeof range / sizeof *range; i++) {
         int32_t by = range[i].by, at = upper ? c - by : c;
         if (at >= range[i].first && at <= range[i].last)
             return upper ? at : c + by;
     }
-    if ((c >= 0x100 && c <= 0x137) || (c >= 0x14a && c <= 0x177) || (c >= 0x460 && c <= 0x481) ||
-        (c >= 0x48a && c <= 0x4bf))
-        return upper ? c & ~1 : c | 1;
-    return c;
+    for (unsigned i = 0; i < sizeof pair / sizeof *pair; i++)
+        if (c >= pair[i][0] && c <= pair[i][1])
+            return pair[i][0] + ((c - pair[i][0]) & ~1) + !upper;
+    return upper && c == 0x3c2 ? 0x3a3 : c; /* a sigma at a word's end */
 }
 /* s in a case; NULL: no memory. Every letter takes as many bytes in both. */
 TN_ROUTINE char *
@@ -84,11 +94,9 @@ tn_in_case(const TnRoutine *r, const char *s, int upper)
     int n;
 
     for (int32_t c; at && (c = tn_decode(s, &n), n); s += n) {
-        int32_t other = n == 1 && c >= 0x80 ? c : tn_letter(c, upper);
-        if (other == c)
-            memcpy(at, s, (size_t)n), at += n;
-        else
-            at += tn_encode(other, at);
+        char other[4];
+        /* what is no letter, or no UTF-8, has another length */
+        memcpy(at, tn_encode(tn_letter(c, upper), other) == n ? other : s, (size_t)n), at += n;
     }
     return to;
 }

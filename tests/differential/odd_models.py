@@ -732,3 +732,51 @@ def sparse_in_branch():
 
 
 sparse_in_branch()
+
+
+# sizes from numbers that wrap in their type, which are known when it is compiled
+def wrapped(name, numbers, of):
+    nodes = [*of, N("Cast", ["s"], ["l"], to=I), N("Less", ["l", "most"], ["small"]), N("Where", ["small", "one", "two"], ["size"]), N("Expand", ["x", "size"], ["y"])]
+    case(f"wrapped_{name}", model(nodes, [vi("x", F, [1])], ["y", "l"], dict(numbers, most=c([60]), one=c([1]), two=c([2]))), [dict(x=c([0.5], "f4"))], kept=True)
+
+
+for op, kind, left, right in (("Add", "u1", 200, 100), ("Sub", "u1", 5, 10), ("Add", "i1", 100, 100), ("Mul", "i4", 65536, 65536)):
+    wrapped(f"{op}_{kind}", dict(u=c([left], kind), v=c([right], kind)), [N(op, ["u", "v"], ["s"])])
+for op in ("Abs", "Neg"):
+    wrapped(op, dict(u=c([-128], "i1")), [N(op, ["u"], ["s"])])
+
+# letters beyond ASCII, also where the upper one has an odd number; a Turkish i stays, for its other case has another length
+LETTERS = ["Žluťoučký kůň", "ŇĽŁŐŸ", "Țara ȘI", "ΆΈΌΏ άέόώ", "ẠỀ ạề", "Ӂӂ Ӑӑ Ӏӏ"]
+for turn in (str.lower, str.upper):
+    node(f"letters_{turn.__name__}", "StringNormalizer", [words("İı", *LETTERS)], dict(case_change_action=turn.__name__.upper()),
+         want=[words("İı", *map(turn, LETTERS))], kept=True)
+
+# before opset 11 bounds that are left out are the least and the largest f32
+for name, bounds in (("both", {}), ("least", dict(max=1.0)), ("most", dict(min=-1.0))):
+    node(f"clip_6_without_{name}", "Clip", [c([np.nan, 0.5, np.inf, -np.inf, 7], "f4")], bounds, opset=6, kept=True)
+
+# 10 * 0.7 is 7 in f32 and less in f64; with open sizes too
+for name, open_sizes in (("fixed", False), ("open", True)):
+    node(f"resize_in_f32_{name}", "Resize", [np.arange(10, dtype="f4").reshape(1, 1, 10), None, c([1, 1, 0.7], "f4")], dict(mode="linear"), opset=13, consts=(2,),
+         dynamic=open_sizes, kept=True)
+
+# an axis of one element, whose first and last corner are one
+AT = c([[[[-2.5, -1.7], [0.2, 0.4], [1.8, 3.1]]]], "f4")
+for mode in ("linear", "cubic"):
+    node(f"grid_sample_of_a_row_{mode}", "GridSample", [np.arange(4, dtype="f4").reshape(1, 1, 1, 4), AT], dict(mode=mode, padding_mode="reflection", align_corners=1), opset=20, kept=True)
+node("affine_grid_of_a_row", "AffineGrid", [c([[[1, 10, 100], [2, 20, 200]]], "f4"), c([1, 1, 1, 3])], dict(align_corners=1), opset=20, consts=(1,), judge="onnx", kept=True)
+
+MOST = 2**53
+node("imputer_i64", "Imputer", [c([[MOST + 1, MOST]])], dict(imputed_value_int64s=[7], replaced_value_int64=MOST + 1), domain="ai.onnx.ml", kept=True)
+
+for far in (2**63 - 1, -(2**63)):
+    node(f"eye_far_{'above' if far > 0 else 'below'}", "EyeLike", [np.zeros((3, 4), "f4")], dict(k=far), opset=9, kept=True)
+
+# half of a complex signal
+SIGNAL = np.arange(10, dtype="f4").reshape(1, 5, 2)
+node("dft_of_the_beginning", "DFT", [SIGNAL, c(3)], dict(axis=1), opset=17, consts=(1,), dynamic=False, kept=True)
+
+# weights are in the order of the n-grams, and columns in that of their indexes
+GRAMS = dict(min_gram_length=1, max_gram_length=2, max_skip_count=0, ngram_counts=[0, 2], ngram_indexes=[2, 0, 3], pool_int64s=[1, 2, 1, 2], weights=[5.0, 7.0, 11.0])
+for mode in ("IDF", "TFIDF"):
+    node(f"tfidf_weights_{mode}", "TfIdfVectorizer", [c([1, 2, 1, 1])], dict(GRAMS, mode=mode), opset=9, kept=True)

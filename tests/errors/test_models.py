@@ -333,6 +333,9 @@ def test_no_outputs_of_a_node(save):
     (node("Cast", "x", to=77, name="p"), ["p", "77"]),
     (node("Einsum", "x", equation="a[->]", name="p"), ["p", "equation"]),
     (node("Einsum", "x x", equation="ab,bc,cd->ad", name="p"), ["p", "equation"]),
+    (node("Einsum", "x", equation="..." * 5000 + "->", name="p"), ["p", "equation"]),
+    (node("Einsum", "x", equation="ab->" + "ab" * 5000, name="p"), ["p", "equation", "12 axes"]),
+    (node("Einsum", "x x x x x x x", equation="ab,cd,ef,gh,ij,kl,mn", name="p"), ["p", "equation", "12 axes"]),
     (node("MaxPool", "x", kernel_shape=[2, 2], name="p"), ["p"]),
     (node("MaxPool", "z", kernel_shape=[0, 2], name="p"), ["p", "kernel_shape"]),
     (node("MaxPool", "z", kernel_shape=[2, 2], strides=[0, 1], name="p"), ["p", "strides"]),
@@ -386,6 +389,19 @@ def test_operators_given_nonsense(save, made, says):
         assert part in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("pattern, code, says", [
+    ("|" * 300000, UNSUPPORTED, "too long a program"),
+    ("a" + "{1}" * 200000, UNSUPPORTED, "a repetition of a repetition"),
+    ("a**", UNSUPPORTED, "a repetition of a repetition"),
+    ("((((){1000}){1000}){1000}){1000}", OK, ""),
+    ("(a|b|c|){2}[{]a{", OK, ""),
+])
+def test_regular_expressions_that_are_long(save, pattern, code, says):
+    model = make([node("RegexFullMatch", "x", pattern=pattern)], inputs=[value("x", ["n"], TensorProto.STRING)], opset=20)
+    done = check(save(model))
+    assert done.returncode == code and says in done.stderr, done.stderr[-200:]
+
+
 @pytest.mark.parametrize("op, inputs, outputs, attrs, says", [
     ("LSTM", "x w", "y", {}, ["3 inputs", "has 2"]),
     ("RNN", "x w r . . h h", "y", {}, ["6 inputs", "has 7"]),
@@ -432,6 +448,7 @@ def test_what_a_loop_is_told_is_one_number(save, inputs, body, says):
     ("CausalConvWithState", "r r", dict(ndim=2), ["\"ndim\" is 2; only 1 is supported"]),
     ("CDist", "x x", dict(metric="cosine"), ["\"metric\" is \"cosine\"; these exist: sqeuclidean, euclidean"]),
     ("RotaryEmbedding", "x i x x", {}, ["input 0 (x) is f32[n, 4]; [_, _, _, ...] is needed"]),
+    ("GroupQueryAttention", "r . . . . i i", dict(num_heads=2**63 - 2, kv_num_heads=2**62 + 1), ["has 4 columns for 9223372036854775806 heads"]),
     ("RestorePadding", "r i", {}, ["input 0 (rows) is f32[n, 4, 4]; [t, n] is needed"]),
     ("GatedRMSNorm", "x s x", {}, ["axis 0 of input 1 (scale), f32[s], has to be known"]),
 ])
@@ -528,6 +545,7 @@ def claimed(dims, data_type=F, **fields):
     (claimed([4], raw_data=bytes(15)), MODEL, ["\"w\"", "15", "16"]),
     (claimed([4], float_data=[1, 2, 3]), MODEL, ["\"w\"", "3", "4"]),
     (claimed([1] * 13, float_data=[1]), LIMIT, ["\"w\"", "rank 13", "12"]),
+    (claimed([1 << 58], TensorProto.STRING), MODEL, ["\"w\"", "it has 0 strings"]),
     (claimed([2], TensorProto.STRING, string_data=[b"a", b"b"]), MODEL, ["Add", "str[2]", "does not take strings"]),
     (claimed([2], TensorProto.COMPLEX64, float_data=[1, 2, 3, 4]), UNSUPPORTED, ["\"w\"", "complex64"]),
     (claimed([2], 99, raw_data=bytes(8)), MODEL, ["\"w\"", "99"]),

@@ -480,7 +480,7 @@ static const Row row[] = {
     { "string_equal", "str[n, 1]; str[m]", "", 1, "bool[n, m]" },
     { "string_concat", "str[n]; str[]", "", 1, "str[n]" },
     { "string_number", "str[n, 3]", "to = \"i64\"", 1, "i64[n, 3]" },
-    { "string_number", "str[n]", "to = \"i8\"", 1, "error: f64 and i64 are possible" },
+    { "string_number", "str[n]", "to = \"i8\"", 1, "error: f64, i64 and u64 are possible" },
     { "number_string", "f32[n]", "", 1, "str[n]" },
     { "number_string", "i8[n]", "", 1, "error: must be f32, f64, i64 or u64" },
     { "string_concat", "str[n]; i64[n]", "", 1, "error: must be strings" },
