@@ -1,6 +1,9 @@
 /* rows: see rows.h. */
 #include "schedule/rows.h"
 
+/* lanes that are worth a vector: half of the smallest one */
+enum { FEWEST_LANES = 2 };
+
 /* ---- queries --------------------------------------------------------------------------------- */
 
 /* Does every read that varies with the axis have a constant stride along it of 0 or 1 (at least one
@@ -122,14 +125,34 @@ is_patchwork(RowPart *r, uint32_t axis)
     return 1 + (torn + whole) / (whole + 1) > MOST_ASKED;
 }
 
-/* Can vectors run along the innermost sum? */
+/* Can vectors run along the sum over this axis? */
 static bool
-sums_run(RowPart *r)
+sums_run(RowPart *r, uint32_t axis)
 {
-    uint32_t last = r->sum[r->nsum - 1];
+    return r->reduce->u.reduce.combiner <= COMB_MIN && !axis_varies(&r->low.n->axis[axis]) &&
+           reads_run_along(r, axis, true);
+}
 
-    return r->reduce->u.reduce.combiner <= COMB_MIN && !axis_varies(&r->low.n->axis[last]) &&
-           reads_run_along(r, last, true);
+/* Makes another axis the last of the sums, if vectors can run along it: the channels of a group in
+ * an image that has channels innermost. */
+static bool
+move_a_sum(RowPart *r)
+{
+    const Nest *n = r->low.n;
+
+    for (uint32_t i = 0; i < r->nsum; i++)
+        if (axis_varies(&n->axis[r->sum[i]]))
+            return false;
+    for (uint32_t i = r->nsum - 1; i-- > 0;) {
+        uint32_t axis = r->sum[i];
+        if (expr_or(n->axis[axis].extent, 0) < FEWEST_LANES || !sums_run(r, axis))
+            continue;
+        for (; i + 1 < r->nsum; i++)
+            r->sum[i] = r->sum[i + 1];
+        r->sum[i] = axis;
+        return true;
+    }
+    return false;
 }
 
 RowPart
@@ -174,8 +197,8 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
         !extents_depend_on(n, last_own)) {
         r.along = (!(r.reduce || inner_sums) || reads_run_along(&r, last_own, false)) &&
                   !is_patchwork(&r, last_own);
-        r.placed =
-            !r.along && r.nsum && r.reduce && !sums_run(&r) && reads_are_placed(&r, last_own);
+        r.placed = !r.along && r.nsum && r.reduce && !sums_run(&r, r.sum[r.nsum - 1]) &&
+                   reads_are_placed(&r, last_own);
         r.along |= r.placed;
     }
     while (r.along && r.nfused < r.nown) {
@@ -190,8 +213,11 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
     if (!r.reduce || r.along || !r.nsum)
         return r;
     r.lanes = low_lanes(&r.low, r.reduce->dtype);
-    if (!sums_run(&r))
+    if (!sums_run(&r, r.sum[r.nsum - 1])) {
+        r.moved = move_a_sum(&r);
+        r.nsum_fused = r.moved;
         return r;
+    }
     for (r.nsum_fused = 1; r.nsum_fused < r.nsum; r.nsum_fused++)
         if (!low_collapses(&r.low, r.sum[r.nsum - r.nsum_fused - 1], r.sum[r.nsum - r.nsum_fused],
                            r.reduce->arg, 1, NULL))

@@ -24,6 +24,8 @@ typedef struct {
     uint32_t sum[NEST_MAX_AXES], nsum; /* the reduction axes */
     /* if vectors go along a sum, the last `nsum_fused` of these form one index; 0: they do not */
     uint32_t nsum_fused;
+    bool
+        moved; /* the last of `sum` is not the last in the nest: its loops have to be moved inwards */
     /* of a vector: of the widest output type, or of the sum's type if !along */
     int64_t lanes;
     int64_t operations; /* of one point, once computed; 0: not yet */

@@ -74,6 +74,30 @@ split_vectors(Draft *w, const RowPart *r, Text *t, const char *x, int64_t unroll
     return unroll > 1 ? arena_printf(w->a, "%s.u ", r->name) : "";
 }
 
+/* Vectors along a sum that is not the innermost: its loops are moved there. Vectors in flight are of
+ * several points of the sum before it. */
+static void
+write_moved_sum(Draft *w, RowPart *r, Text *t, const char *around, int64_t unroll)
+{
+    uint32_t last = r->nsum - 1;
+    long long lanes = row_lanes(r, r->low.n->axis[r->sum[last]].extent);
+    const char *several = unroll > 1 ? arena_printf(w->a, "%s.u ", r->name) : "",
+               *before = names(w, r, r->sum, last);
+
+    write_steps(t, r->name, "split %s by %lld -> @.b @.l\n", axis_name(w, r->part, r->sum[last]),
+                lanes);
+    if (unroll > 1) {
+        write_steps(t, r->name, "split %s by %lld -> @.c @.u\n",
+                    axis_name(w, r->part, r->sum[last - 1]), (long long)unroll);
+        before = arena_printf(w->a, "%s %s.c", names(w, r, r->sum, last - 1), r->name);
+    }
+    write_steps(t, r->name, "order %s @.b %s@.l\nhold @ at %s -> @.acc reg over %s@.l\n", before,
+                several, around, several);
+    if (*several)
+        text_printf(t, "run %sunroll\n", several);
+    text_printf(t, "run %s.l vector\n", r->name);
+}
+
 /* Distributes the loops of a part that is in no other loop. */
 static bool
 distribute(Text *t, const char *outside, const char *loops)
@@ -143,7 +167,9 @@ write_part(Draft *w, RowPart *r, Text *t, const char *outside, int64_t unroll, i
     }
     if (!around)
         around = "all";
-    if (r->nsum_fused) {
+    if (r->moved) {
+        write_moved_sum(w, r, t, around, unroll);
+    } else if (r->nsum_fused) {
         const Expr *extent = row_extent(r, r->sum + r->nsum - r->nsum_fused, r->nsum_fused);
         int64_t lanes = row_lanes(r, extent);
         if (lanes == 1)

@@ -76,3 +76,14 @@ def test_groups_of_channels_are_turned(tmp_path):
     got, want, chosen = outputs(tmp_path, nodes, {"x": x, "m": m}, {"x": x.shape, "m": m.shape}, [1, 32, 32, 48], "--target", "x86-64-v3")
     np.testing.assert_array_equal(got, want)
     assert "turned" in chosen, chosen
+
+
+@pytest.mark.parametrize("channels, size", [(48, 32), (16, 9), (12, 5), (68, 7)])
+def test_groups_of_channels_are_summed_in_vectors(channels, size, tmp_path):
+    """The channels of a group lie together while a sum's last axis is that of columns."""
+    x = RNG.standard_normal((1, size, size, channels)).astype("f4")
+    wide = helper.make_node("Constant", [], ["wide"], value=helper.make_tensor("wide", TensorProto.INT64, [3], [1, 4, -1]))
+    nodes = [wide, helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]), helper.make_node("Reshape", ["t", "wide"], ["g"]), helper.make_node("ReduceMean", ["g"], ["y"], axes=[2])]
+    got, want, chosen = outputs(tmp_path, nodes, {"x": x}, {"x": x.shape}, [1, 4, 1], "--target", "x86-64-v3")
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert ".l vector" in chosen and ".u unroll" in chosen, chosen
