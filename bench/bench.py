@@ -5,7 +5,7 @@
 
     all          models, nets, attention and the compiler's cost (default)
     models       the nets of bench/models against ONNX Runtime and OpenVINO, on one and two threads
-    nets         six nets of our own that are unlike them, the same way
+    nets         eight nets of our own that are unlike them, the same way
     attention    12 heads of 64 against its three kernels one by one, and the peers
     ops          73 operators in shapes that leave the cache against ONNX Runtime; products against the core's peak
     threads      two threads against one
@@ -52,7 +52,8 @@ from measure import BUILD, MAKE_INPUTS, MODELS, PEERS, ROOT, TENON, Bench, geome
 
 ZOO = ["mobilenet_v1", "mobilenet_v2", "resnet50", "vgg16", "efficientnet_b0", "squeezenet1_1", "mixer_b16", "vit_b_16", "bert_base",
        "gpt2", "smollm_135m", "yolov4_416"]
-NETS = ["grouped", "dense", "large_depthwise", "inception", "high_resolution", "windowed_attention"]
+NETS = ["grouped", "dense", "large_depthwise", "inception", "high_resolution", "windowed_attention", "denoiser",
+        "generator"]
 FORMATS = ["mobilenet_v1", "mobilenet_v2", "efficientnet_b0", "resnet50", "squeezenet1_1", "yolov4_416", "mixer_b16", "mixer_s32", "segmentation"]
 SCALING = ["mobilenet_v1", "mobilenet_v2", "resnet50", "bert_base"]
 SEQUENCES = [128, 256, 512, 1024, 2048]

@@ -157,6 +157,43 @@ def high_resolution(m):
     return conv(m, m("Concat", *ups, axis=1), sum(width), 19, 1, relu=False)
 
 
+def denoiser(m):
+    """A U of residual blocks with group normalisation, the half of its levels behind a concatenation (Ho et al., 2020)."""
+    def group_norm(x, channels, size):
+        y = m("Reshape", x, ints(m, 1, 8, -1))
+        y = m("InstanceNormalization", y, m.constant(np.ones(8, np.float32)), m.constant(np.zeros(8, np.float32)), epsilon=1e-5)
+        y = m("Reshape", y, ints(m, 1, channels, size, size))
+        return m("Add", m("Mul", y, m.weight(channels, 1, 1)), m.weight(channels, 1, 1))
+
+    def silu(x):
+        return m("Mul", x, m("Sigmoid", x))
+
+    def block(x, channels, out, size):
+        y = conv(m, silu(group_norm(x, channels, size)), channels, out, 3, relu=False)
+        y = conv(m, silu(group_norm(y, out, size)), out, out, 3, relu=False)
+        return m("Add", y, x if channels == out else conv(m, x, channels, out, 1, relu=False))
+
+    def up(x):
+        return m("Resize", x, "", m.constant(np.array([1, 1, 2, 2], np.float32)), mode="nearest",
+                 coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+
+    a = block(conv(m, m.input("image", 1, 3, 64, 64), 3, 64, 3, relu=False), 64, 64, 64)
+    b = block(conv(m, a, 64, 128, 3, 2, relu=False), 128, 128, 32)
+    c = block(conv(m, b, 128, 256, 3, 2, relu=False), 256, 256, 16)
+    x = block(m("Concat", up(c), b, axis=1), 256 + 128, 128, 32)
+    x = block(m("Concat", up(x), a, axis=1), 128 + 64, 64, 64)
+    return conv(m, silu(group_norm(x, 64, 64)), 64, 3, 3, relu=False)
+
+
+def generator(m):
+    """An image from a vector by transposed convolutions (Radford et al., DCGAN, 2016)."""
+    x, channels = m("Reshape", linear(m, m.input("noise", 1, 100), 100, 512 * 16), ints(m, -1, 512, 4, 4)), 512
+    for out in (256, 128, 64, 3):
+        x = m("ConvTranspose", x, m.weight(channels, out, 4, 4), m.weight(out), strides=[2, 2], pads=[1] * 4)
+        x, channels = m("Tanh", x) if out == 3 else m("Relu", x), out
+    return x
+
+
 def windowed_attention(m):
     """Attention inside windows of 7x7, shifted every second time (Liu et al., Swin, 2021)."""
     def windows(x, n, channels):
@@ -247,7 +284,7 @@ def segmentation(m):
     return conv(m, x, channels, 21, 1, relu=False)
 
 
-NETS = {f.__name__: f for f in (grouped, dense, large_depthwise, inception, high_resolution, windowed_attention, mixer_s32, mixer_b16_42, segmentation)}
+NETS = {f.__name__: f for f in (grouped, dense, large_depthwise, inception, high_resolution, windowed_attention, denoiser, generator, mixer_s32, mixer_b16_42, segmentation)}
 
 
 def build(name: str, folder: pathlib.Path) -> pathlib.Path:
