@@ -1,9 +1,9 @@
 /* widen: constants that take less memory as what they are computed of.
  *
  * Weights in bf16 that a model casts to f32, or 4-bit ones that it multiplies by scales, take two
- * to eight times as much when they have been computed. Whoever reads them can compute them as it
- * reads them: a few instructions a vector, and fewer bytes to bring. So such a nest is no constant
- * to fold, but a part of the nests that read it.
+ * to eight times as much when they have been computed. A nest that reads them can compute them
+ * instead: a few instructions a vector, and fewer bytes to bring. So they are no constants to fold,
+ * but parts of the nests that read them.
  */
 #include "nest/walk.h"
 
