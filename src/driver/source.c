@@ -76,7 +76,8 @@ list_copy(Arena *a, const SymbolList *from)
 static EmitHow
 how_emitted(const Job *j)
 {
-    return j->o->keep_denormals ? EMIT_KEEP_DENORMALS : EMIT_PLAIN;
+    return (j->o->keep_denormals ? EMIT_KEEP_DENORMALS : EMIT_PLAIN) |
+           (j->o->many ? EMIT_SHORT : EMIT_PLAIN);
 }
 
 /* The function of a tree whose TnArgs.sym begins with `before`. NULL: an error was reported. */

@@ -264,6 +264,27 @@ unrolled(Emit *e, const Tree *n)
     }
 }
 
+static void loop(Emit *e, const Tree *n);
+
+/* An unrolled loop: copies of its body or, if that is shorter and as fast, a loop after all. */
+static void
+written_out(Emit *e, const Tree *n)
+{
+    const char *sums = e->as_loop ? NULL : emit_begin_rerolled(e, n);
+
+    if (!sums) {
+        unrolled(e, n);
+        return;
+    }
+    emit_line(e, "{");
+    text_add(e->t, sums);
+    e->depth++;
+    loop(e, n);
+    e->depth--;
+    e->as_loop = NULL;
+    emit_line(e, "}");
+}
+
 /* The parallel loop runs over iterations; the loop variable follows from them. */
 static void
 parallel(Emit *e, const Tree *n, const char *begin)
@@ -379,8 +400,8 @@ close_loop(Emit *e, Text *text, Text *outer)
 static void
 loop(Emit *e, const Tree *n)
 {
-    if (n->u.loop.kind == LOOP_UNROLLED) {
-        unrolled(e, n);
+    if (n->u.loop.kind == LOOP_UNROLLED && n != e->as_loop) {
+        written_out(e, n);
         return;
     }
     emit_statement(e, NULL);
@@ -623,6 +644,11 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *
     if (how & EMIT_COMMENTS)
         comment(c, t, k);
     ask_for_vectors(t, e.lanes_used, needs_others(text_str(&body)));
+    Text calls = { .arena = t->arena };
+    const char *code = text_str(&body);
+    if (how & EMIT_SHORT)
+        code = emit_calls(&calls, code);
+    text_add(t, text_str(&calls));
     bool sums = strstr(text_str(&body), "tn_dot") != NULL;
     text_add(t, sums ? "TN_SUMS\n" : "");
     text_printf(t, "TN_KERNEL %s(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n{\n",
@@ -631,7 +657,7 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *
     text_add(t, text_str(&head));
     if (expr_is(e.scratch_end, 0))
         text_add(t, "    (void)scratch;\n");
-    text_add(t, text_str(&body));
+    text_add(t, code);
     if (strstr(text_str(&body), "tn_stream_"))
         text_add(t, "    TN_STREAMED\n");
     text_add(t, sums ? "}\nTN_SUMS_END\n" : "}\n");

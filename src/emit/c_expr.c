@@ -221,6 +221,8 @@ emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
     for (uint32_t d = 0; d < rank; d++) {
         int64_t i;
         if (!expr_const(emit_subst_expr(e, at[d]), &i) || i < 0) {
+            if (e->as_loop)
+                return emit_rerolled_sum(e, buffer, rank, at);
             emit_fail(e, "register buffer %u is indexed by %s, not by a constant", buffer,
                       expr_str(e->c, at[d]));
             return "0";

@@ -31,9 +31,11 @@ const char *emit_c_flags(void);
  * shared and cached. sizes: the dimension symbols of TnArgs.sym, in order; missing ones that the
  * kernel reads are added. EMIT_COMMENTS: the origin, the schedule and buffer names as C comments.
  * Unless EMIT_KEEP_DENORMALS, a kernel of floats treats numbers below the smallest normal one as 0:
- * processors may take a hundred times as long for them. */
+ * processors may take a hundred times as long for them. EMIT_SHORT: epilogues with long functions
+ * are loops, and such functions are calls if a kernel contains many: that compiles faster and may
+ * run slower. */
 typedef VEC(Sym) SymbolList;
-typedef enum { EMIT_PLAIN = 0, EMIT_COMMENTS = 1, EMIT_KEEP_DENORMALS = 2 } EmitHow;
+typedef enum { EMIT_PLAIN = 0, EMIT_COMMENTS = 1, EMIT_KEEP_DENORMALS = 2, EMIT_SHORT = 4 } EmitHow;
 bool emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *sizes,
                    EmitHow how);
 

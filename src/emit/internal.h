@@ -30,8 +30,9 @@ typedef struct Emit {
     int depth;
     const Kernel *k;
     EmitHow how;
-    SymbolList *sizes;            /* in the order of TnArgs.sym */
-    SymbolList used;              /* symbols met so far: n0, n1, … */
+    const Tree *as_loop; /* the unrolled loop that is printed as a loop here, or NULL (c_short.c) */
+    SymbolList *sizes;   /* in the order of TnArgs.sym */
+    SymbolList used;     /* symbols met so far: n0, n1, … */
     VEC(const Atom *) from_sizes; /* values that follow from sizes alone: z0, z1, … */
     uint64_t lanes_used;          /* bit n: vectors of n lanes occur (n = 64 is bit 0) */
     VEC(Binding) env;             /* unrolled variables, and lets that are numbers or variables */
@@ -97,6 +98,16 @@ CValue emit_blocks(Emit *e, const Scalar *s);
 CValue emit_fold(Emit *e, const Scalar *s); /* reduces all lanes to one */
 CValue emit_one(Emit *e, const Scalar *s);  /* operations of one and two operands */
 CValue emit_two(Emit *e, const Scalar *s);
+
+/* c_short.c */
+/* If unrolled loop n is to be printed as a loop, sets as_loop and returns the declarations of the
+ * arrays that it reads instead of registers. NULL: it is written out. */
+const char *emit_begin_rerolled(Emit *e, const Tree *n);
+/* the array element that a register is in as_loop */
+const char *emit_rerolled_sum(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);
+/* A kernel's text with long functions (exp, erf, …) as calls, if it has many of them; their
+ * definitions go to `before`. */
+const char *emit_calls(Text *before, const char *text);
 
 /* c_expr.c */
 const char *emit_index(Emit *e, const Expr *x);    /* an int64_t expression; may be a sum */

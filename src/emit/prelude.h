@@ -55,6 +55,10 @@ TN_INLINE void tn_keep_denormals(const uint64_t *was) { __asm__ volatile("msr fp
 #define TN_KERNEL void           /* `static void` in a single file */
 #endif
 
+/* A function of vectors that kernels call, since it is long. */
+#define TN_CALL_OF(f, S)                                                                           \
+    static __attribute__((noinline)) tn_##S tn_call_##f##_##S(tn_##S x) { return tn_##f##_##S(x); }
+
 /* The line at p is soon read by this core. */
 #define TN_AHEAD(p) __builtin_prefetch(p, 0, 3)
 #define TN_FAR(p) __builtin_prefetch(p, 0, 2)    /* not so soon: the second cache gets it */

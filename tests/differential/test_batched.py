@@ -112,7 +112,7 @@ CELL = """graph @main(%x: f32[1, 48]) -> (%y) {{
 """
 
 
-def test_results_together_are_those_alone(tmp_path):
+def test_epilogues_are_loops(tmp_path):
     """The results of whole and of partial tiles, and those of a request alone, have the same bits."""
     rng = np.random.default_rng(3)
     w, b = rng.normal(size=(48, 128)).astype(np.float32) / 4, rng.normal(size=128).astype(np.float32)
@@ -122,6 +122,8 @@ def test_results_together_are_those_alone(tmp_path):
     together = "".join(json.dumps({"x": x.tolist()}) + "\n" for x in rows)
     (tmp_path / "all.jsonl").write_text(together)
     tenon("compile", tmp_path / "m.tn", "--many", "-o", tmp_path / "m.so")
+    tenon("compile", tmp_path / "m.tn", "--many", "--target", "x86-64-v3", "--emit", "c", "-o", tmp_path / "m.c")
+    assert re.search(r" = q\d+\[2\*i\d+ \+ 1\] \+ tn_load_f32x8", (tmp_path / "m.c").read_text())
     got = [json.loads(line)["y"] for line in tenon("run", tmp_path / "m.so", "--many", tmp_path / "all.jsonl").stdout.splitlines()]
     s = rows.astype(float) @ w + b
     np.testing.assert_allclose(np.array(got), np.tanh(1 / (1 + np.exp(-s))) * s, rtol=1e-4, atol=1e-5)
