@@ -1,6 +1,6 @@
-/* rows: a part of a kernel seen as rows: for each point of the axes that all parts share, the part's
- * own axes; which of them are contiguous, and whether vectors go along outputs or along a sum. For
- * the schedule writers (write_*.c). */
+/* rows: a part of a kernel seen as rows: for each point of the axes that all parts share, the
+ * part's own axes; which of them are contiguous, and whether vectors go along outputs or along a
+ * sum. For the schedule writers (write_*.c). */
 #ifndef TENON_ROWS_H
 #define TENON_ROWS_H
 
@@ -35,17 +35,17 @@ typedef struct {
 RowPart row_of(Draft *w, uint32_t part, uint32_t shared);
 /* The product of the axes' extents. */
 const Expr *row_extent(RowPart *r, const uint32_t *axis, uint32_t n);
-/* Of a part that is `placed`: an axis outside of its index, of at least a vector's lanes, along which
- * all reads that vary with it are contiguous; NO_SLOT: none. Channels of an image sampled at computed
- * positions, for example. */
+/* Of a part that is `placed`: an axis outside of its index, of at least a vector's lanes, along
+ * which all reads that vary with it are contiguous; NO_SLOT: none. Channels of an image sampled at
+ * computed positions, for example. */
 uint32_t row_gather_axis(RowPart *r);
 /* The part's lanes, halved while half of them cover the extent: a vector is not mostly empty. */
 int64_t row_lanes(const RowPart *r, const Expr *extent);
-/* Is each vector of the part's index, at a multiple of its lanes, made of complete cache lines of the
- * first output? `bytes`: of its element. */
+/* Is each vector of the part's index, at a multiple of its lanes, made of complete cache lines of
+ * the first output? `bytes`: of its element. */
 bool row_is_lines(const RowPart *r, int64_t bytes);
-/* Columns of a task: an even share of the columns for each core, rounded up to complete cache lines,
- * but at most `most`; `most` if their number is symbolic. `bytes`: of an element. */
+/* Columns of a task: an even share of the columns for each core, rounded up to complete cache
+ * lines, but at most `most`; `most` if their number is symbolic. `bytes`: of an element. */
 int64_t row_block(const Draft *w, const Expr *columns, int64_t bytes, int64_t most);
 /* The name of the index over adjacent axes: of the one axis, or, after a printed step that fuses
  * them, of the part with a suffix. */

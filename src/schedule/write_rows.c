@@ -74,28 +74,23 @@ split_vectors(Draft *w, const RowPart *r, Text *t, const char *x, int64_t unroll
     return unroll > 1 ? arena_printf(w->a, "%s.u ", r->name) : "";
 }
 
-/* Vectors along a sum that is not the innermost: its loops are moved there. Vectors in flight are of
- * several points of the sum before it. */
-static void
-write_moved_sum(Draft *w, RowPart *r, Text *t, const char *around, int64_t unroll)
+/* The same along the last sum, which is not the innermost loop, and is moved there. Vectors at once
+ * are of several points of the sum before it. */
+static const char *
+split_moved_sum(Draft *w, const RowPart *r, Text *t, const char *x, int64_t unroll, int64_t lanes)
 {
     uint32_t last = r->nsum - 1;
-    long long lanes = row_lanes(r, r->low.n->axis[r->sum[last]].extent);
-    const char *several = unroll > 1 ? arena_printf(w->a, "%s.u ", r->name) : "",
-               *before = names(w, r, r->sum, last);
+    const char *before = names(w, r, r->sum, last), *several = "";
 
-    write_steps(t, r->name, "split %s by %lld -> @.b @.l\n", axis_name(w, r->part, r->sum[last]),
-                lanes);
+    split_vectors(w, r, t, x, 1, lanes);
     if (unroll > 1) {
         write_steps(t, r->name, "split %s by %lld -> @.c @.u\n",
                     axis_name(w, r->part, r->sum[last - 1]), (long long)unroll);
         before = arena_printf(w->a, "%s %s.c", names(w, r, r->sum, last - 1), r->name);
+        several = arena_printf(w->a, "%s.u ", r->name);
     }
-    write_steps(t, r->name, "order %s @.b %s@.l\nhold @ at %s -> @.acc reg over %s@.l\n", before,
-                several, around, several);
-    if (*several)
-        text_printf(t, "run %sunroll\n", several);
-    text_printf(t, "run %s.l vector\n", r->name);
+    write_steps(t, r->name, "order %s @.b %s@.l\n", before, several);
+    return several;
 }
 
 /* Distributes the loops of a part that is in no other loop. */
@@ -167,22 +162,22 @@ write_part(Draft *w, RowPart *r, Text *t, const char *outside, int64_t unroll, i
     }
     if (!around)
         around = "all";
-    if (r->moved) {
-        write_moved_sum(w, r, t, around, unroll);
-    } else if (r->nsum_fused) {
+    if (r->nsum_fused) {
         const Expr *extent = row_extent(r, r->sum + r->nsum - r->nsum_fused, r->nsum_fused);
         int64_t lanes = row_lanes(r, extent);
         if (lanes == 1)
             lanes = 2;
-        if (unroll > 1 && expr_or(extent, INT64_MAX) < unroll * lanes)
+        if (!r->moved && unroll > 1 && expr_or(extent, INT64_MAX) < unroll * lanes)
             return false;
         sums = row_index(w, r, t, r->sum + r->nsum - r->nsum_fused, r->nsum_fused, "r");
-        const char *several = split_vectors(w, r, t, sums, unroll, lanes);
+        const char *several = r->moved ? split_moved_sum(w, r, t, sums, unroll, lanes)
+                                       : split_vectors(w, r, t, sums, unroll, lanes);
         write_steps(t, a, "hold @ at %s -> @.acc reg over %s@.l\n", around, several);
         if (*several)
             text_printf(t, "run %sunroll\n", several);
         text_printf(t, "run %s.l vector\n", a);
-        if (w->p->k->npart > 1 && unroll > 1 && expr_or(extent, INT64_MAX) <= unroll * lanes)
+        if (!r->moved && w->p->k->npart > 1 && unroll > 1 &&
+            expr_or(extent, INT64_MAX) <= unroll * lanes)
             ask_ahead(w, r, t, around);
     } else {
         write_steps(t, a, "hold @ at %s -> @.acc reg\n", around);
