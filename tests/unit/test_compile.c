@@ -69,6 +69,15 @@ options(const Fixture *f)
                                .plain_schedule = 1 };
 }
 
+/* Compiles the fixture's model, loads it and begins a session. */
+static void
+open_session(Fixture *f, const TnCompileOptions *o, TnModel **m, TnSession **s)
+{
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, o, NULL), TN_OK);
+    assert_int_equal(tn_load(f->ctx, f->out, m), TN_OK);
+    assert_int_equal(tn_session_new(f->ctx, *m, NULL, s), TN_OK);
+}
+
 static void
 a_text_model_compiles_runs_and_agrees_with_the_interpreter(void **state)
 {
@@ -126,9 +135,7 @@ requests_that_run_together_have_aligned_memory(void **state)
     TnSession *s;
 
     o.many = 1;
-    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
-    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
-    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    open_session(f, &o, &m, &s);
     assert_null(tn_model_single(m));
     for (int i = 0; i < 2; i++) {
         in[i] = (TnTensor){ sizeof *in, "x", "f32", 2, dims, x[i], 4 * sizeof(float) };
@@ -173,9 +180,7 @@ requests_may_be_given_again(void **state)
         TnModel *m;
         TnSession *s;
 
-        assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
-        assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
-        assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+        open_session(f, &o, &m, &s);
         for (int i = 0; i < 3; i++) {
             assert_int_equal(tn_run_many(s, r, 2), TN_OK);
             assert_memory_equal(out[0].data, ((float[]){ 50, 60 }), 2 * sizeof(float));
@@ -210,9 +215,7 @@ a_request_that_cannot_be_leaves_the_others(void **state)
     write_file(f->model, "graph @t(%x: f32[n, 1], %y: f32[1, m]) -> (%z) {\n"
                          "  %z: f32[n, m] = add(%x, %y)\n}\n");
     o.many = 1;
-    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
-    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
-    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    open_session(f, &o, &m, &s);
     for (int i = 0; i < 4; i++) {
         in[i][0] = (TnTensor){ sizeof **in, "x", "f32", 2, one, &x, sizeof x };
         in[i][1] = (TnTensor){ sizeof **in, "y", "f32", 2, one, &y, sizeof y };
@@ -251,9 +254,7 @@ strings_of_requests_are_their_own(void **state)
 
     write_file(f->model, "graph @t(%x: str[n]) -> (%y) {\n"
                          "  %y: str[n] = string_concat(%x, %x)\n}\n");
-    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
-    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
-    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    open_session(f, &o, &m, &s);
     out[0].data = given;
     out[0].bytes = sizeof given;
     for (int i = 0; i < 2; i++) {
@@ -281,9 +282,7 @@ results_stay_until_the_next_run(void **state)
     TnModel *m;
     TnSession *s;
 
-    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
-    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
-    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    open_session(f, &o, &m, &s);
     for (int64_t n = 1000; n < 100000; n *= 16) {
         assert_int_equal(tn_run(s, &in, 1, &out, 1), TN_OK);
         for (int k = 0; k < 2; k++) { /* the second replaces what the first reserved */
@@ -330,9 +329,7 @@ runs_that_fail_change_nothing(void **state)
     write_file(f->model, made);
     o.state = &names;
     o.nstate = 1;
-    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
-    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
-    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    open_session(f, &o, &m, &s);
     assert_int_equal(tn_run(s, in, 3, out, 3), TN_OK);
     in[0].data = out[1].data; /* 1, 5, 6, 7 */
     in[0].dims = &four;
