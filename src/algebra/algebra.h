@@ -8,13 +8,14 @@
 
 #include "nest/nest.h"
 
-/* Substitute the value of `producer`'s first output (one plain write at bare axes) for every read of
- * `consumer`'s input `slot`. The result has consumer's other inputs first, in order, then
+/* Substitute the value of `producer`'s first output (one plain write at bare axes) for every read
+ * of `consumer`'s input `slot`. The result has consumer's other inputs first, in order, then
  * producer's inputs. Outputs are consumer's. NULL, quietly, where it cannot: scans, combining
  * writes, a read under a guard that the producer could not evaluate. */
 const Nest *nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer);
-/* The same for its output `out`, where producer's input i is the tensor of consumer's input same[i] (not `slot`), and
- * gets no slot of its own; NO_SLOT: another tensor. The other inputs follow in order. */
+/* The same for its output `out`, where producer's input i is the tensor of consumer's input same[i]
+ * (not `slot`), and gets no slot of its own; NO_SLOT: another tensor. The other inputs follow in
+ * order. */
 const Nest *nest_inline_same(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer,
                              uint32_t out, const uint32_t *same);
 /* Split axes that appear under // and % by a constant that divides them, drop axes of extent 1,
@@ -25,9 +26,10 @@ const Nest *nest_simplify(Ctx *c, const Nest *n);
 /* A divisor of a summand that does not vary with the sum divides the sum instead; n itself if there
  * is none. */
 const Nest *nest_factor(Ctx *c, const Nest *n);
-/* Reads or writes parameter `slot` in a format: the parameter gets its physical type. NULL, quietly,
- * if the format has padding and the parameter is written, or read where a read may be outside of the
- * tensor, or if a dimension of several parts is not written along an axis of its own. */
+/* Reads or writes parameter `slot` in a format: the parameter gets its physical type. NULL,
+ * quietly, if the format has padding and the parameter is written, or read where a read may be
+ * outside of the tensor, or if a dimension of several parts is not written along an axis of its
+ * own. */
 const Nest *nest_reindex(Ctx *c, const Nest *n, uint32_t slot, const Format *format);
 /* The same for an order of dimensions: dimension d of what is read or written there is the old
  * order[d]. */
@@ -66,10 +68,10 @@ const Nest *nest_appended(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim);
  * else: slot [nin] in their order. */
 bool nest_is_concat(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot);
 /* A node of n's only write as a tensor of its own, with a dimension for each of axis [rank], which
- * are all the axes that it varies with. *made, of that name, computes it from n's inputs (made NULL:
- * not wanted); the result reads it, in place of input `slot`, or as a new last input (NO_SLOT), and
- * has no axes that only the node sums over. NULL, quietly: other nodes read `slot`, or an extent
- * varies. */
+ * are all the axes that it varies with. *made, of that name, computes it from n's inputs (made
+ * NULL: not wanted); the result reads it, in place of input `slot`, or as a new last input
+ * (NO_SLOT), and has no axes that only the node sums over. NULL, quietly: other nodes read `slot`,
+ * or an extent varies. */
 const Nest *nest_outline(Ctx *c, const Nest *n, const Scalar *s, uint32_t slot,
                          const uint32_t *axis, uint32_t rank, const char *name, const Nest **made);
 /* The same for a factor of a product, through windows and their padding: in place of input *slot,

@@ -131,8 +131,8 @@ point_symbols(Ctx *c, const Kernel *k, RowSymbols *s, const Expr **points)
     }
 }
 
-/* The axes of the rows of a contraction. If its row side is of constant size, as that of a vector or
- * of a convolution's channels is, rows are on its column side: all but the points of an image. A
+/* The axes of the rows of a contraction. If its row side is of constant size, as that of a vector
+ * or of a convolution's channels is, rows are on its column side: all but the points of an image. A
  * batch of such contractions is attention of one query, whose keys are not rows. */
 static AxisSet
 rows_of(Ctx *c, const Nest *n, const Contraction *product)

@@ -179,8 +179,8 @@ typedef struct {
 } KernelWork;
 KernelWork kernel_work(Ctx *c, const Kernel *k);
 
-/* The scalar operations of the longest piece of a tree's code without a loop, unrolled loops written
- * out. */
+/* The scalar operations of the longest piece of a tree's code without a loop, unrolled loops
+ * written out. */
 double kernel_straight_code(Ctx *c, const Kernel *k);
 
 uint32_t kernel_buffer(Ctx *c, Arena *a, Kernel *k, const char *name, const Type *t, Space space,

@@ -70,7 +70,7 @@ bool op_vector(Ctx *c, const OpCall *call, uint32_t i, const Expr *n, const char
 /* The type that elements of type t are computed in: f32 for the short floats, else t itself. */
 DType compute_type(DType t);
 
-/* ---- signatures (signature.c) ----------------------------------------------------------------- */
+/* ---- signatures (signature.c) ---------------------------------------------------------------- */
 
 /* Checks the inputs against a signature, and sets the outputs' types. `size` has the sizes that the
  * rule gives by name (op_size), and gets those that the text names. */

@@ -565,10 +565,10 @@ work_below(Env *e, const LoopNode *n, const Expr *points)
     return work;
 }
 
-/* The number of iterations of the parallel loop that are worth a thread. If one core finishes a share
- * of the loop while a worker wakes up, it is faster alone; so a share has at least the operations of
- * that time, at the rate of vector additions. Memory-bound loops take longer for these operations,
- * so they gain more than this estimate. */
+/* The number of iterations of the parallel loop that are worth a thread. If one core finishes a
+ * share of the loop while a worker wakes up, it is faster alone; so a share has at least the
+ * operations of that time, at the rate of vector additions. Memory-bound loops take longer for
+ * these operations, so they gain more than this estimate. */
 static const Expr *
 grain_of(const Env *e, const Expr *work_per_trip)
 {

@@ -1,6 +1,6 @@
 /* parse_index: indices, accesses x[i, 2*j] and extents of axes from text.
  *
- * An index is a sum in the grammar of scalars (parse_scalar.c) whose operands and results are Exprs:
+ * An index is a sum in the grammar of scalars (parse_scalar.c); operands and results are Exprs:
  * x[2*y + r - 1, idx[i]]. A read, an `at` or a cast in an index is the computed variable of its
  * value; value(…) makes one of any scalar, and index(…) in a scalar is the converse.
  */
