@@ -15,7 +15,7 @@ Progress = Callable[[str, int, int], Any]
 
 def find_cc() -> str | None:
     """The C compiler to use: None leaves it to Tenon ($CC, cc, gcc, clang); else the one of
-    ``tenon[cc]``."""
+    ``tenon-compiler[cc]``."""
     import shutil
     if os.environ.get("CC") or any(map(shutil.which, ("cc", "gcc", "clang"))):
         return None
@@ -81,7 +81,7 @@ def compile(
     many      True: requests can run together, by ``session.run_many``, whatever branches each
               takes; ``Model.single`` says why where they cannot
     cc        the C compiler; by default $CC, cc, gcc, clang, then that of ``pip install
-              'tenon[cc]'``
+              'tenon-compiler[cc]'``
     progress  called with (what, done, total); True draws a bar, False none; by default a bar where
               a person watches: a terminal or a notebook
 
@@ -157,7 +157,7 @@ def _compile_in(
         report = _native.compile(path, target_path, given, bar, None)
     except _native.ToolchainError as e:
         if "cc" not in given:
-            e.add_note("pip install 'tenon[cc]' brings a C compiler")
+            e.add_note("pip install 'tenon-compiler[cc]' brings a C compiler")
         raise
     except _native.Error as e:
         if not program:

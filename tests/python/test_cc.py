@@ -1,4 +1,4 @@
-"""tenon[cc]: where there is no C compiler, the one from PyPI is found."""
+"""tenon-compiler[cc]: where there is no C compiler, the one from PyPI is found."""
 import os
 import subprocess
 import sys
@@ -28,4 +28,4 @@ def test_it_is_found():
 
 def test_without_it_the_message_says_what_to_install():
     done = run("import sys; sys.modules['ziglang'] = None\n" + PROGRAM)
-    assert "ToolchainError" in done.stderr and "no usable C compiler" in done.stderr and "tenon[cc]" in done.stderr
+    assert "ToolchainError" in done.stderr and "no usable C compiler" in done.stderr and "tenon-compiler[cc]" in done.stderr

@@ -102,7 +102,7 @@ def test_sizes_that_follow_are_solved():
 def test_the_wheel_has_the_version_of_the_library():
     from importlib.metadata import version
     assert f'TN_VERSION "{tenon.__version__}"' in (ROOT / "include" / "tenon.h").read_text()
-    assert version("tenon") == tenon.__version__
+    assert version("tenon-compiler") == tenon.__version__
 
 
 def test_inspect_and_targets():
