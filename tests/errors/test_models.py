@@ -159,7 +159,11 @@ def test_a_length_beyond_the_file(save):
 def test_an_empty_file_and_other_files(save):
     fails(MODEL, save(b""), "empty")
     fails(MODEL, save(b"\x7fELF" + bytes(1000)), "this is a library")
-    fails(MODEL, save(b"PK\x03\x04" + bytes(1000)), "not a readable ONNX model")
+    fails(MODEL, save(b"GGUF\3" + bytes(1000)), "this is a GGUF file", "export")
+    fails(MODEL, save(b"\x40" + bytes(7) + b'{"a":{}}' + bytes(100)), "this is a safetensors file", "export")
+    fails(MODEL, save(b"\x1c\0\0\0TFL3" + bytes(100)), "this is a TensorFlow Lite model", "tf2onnx")
+    fails(MODEL, save(b"PK\x03\x04" + bytes(1000)), "as PyTorch saves models", "torch.onnx.export")
+    fails(MODEL, save(b"\x89HDF" + bytes(100)), "as Keras saves models", "export")
 
 
 def test_a_model_without_a_graph(save):
