@@ -75,43 +75,12 @@ parse_text(Job *j)
                       j->graph->node.n - 1, (long long)o->max_nodes);
 }
 
-/* Files that people give for a model, by bytes that none of ONNX or Tenon's text has there. That of
- * safetensors is the upper part of its header's length and the header's begin. */
-static const struct {
-    uint32_t at;
-    const char *bytes;
-    uint32_t n;
-    const char *what;
-} foreign[] = {
-    { 0, "\177ELF", 4,
-      "this is a library, compiled already; give the model it was compiled from (.onnx or .tn)" },
-    { 0, "GGUF", 4,
-      "this is a GGUF file, weights of llama.cpp; export the model that it was made from to ONNX: "
-      "optimum-cli export onnx --model FOLDER OUT" },
-    { 5, "\0\0\0{\"", 5,
-      "this is a safetensors file, weights without a model; export the folder that it is from to "
-      "ONNX: optimum-cli export onnx --model FOLDER OUT" },
-    { 4, "TFL3", 4,
-      "this is a TensorFlow Lite model; convert it to ONNX: "
-      "python -m tf2onnx.convert --tflite FILE --output OUT.onnx" },
-    { 0, "PK\3\4", 4,
-      "this is a zip archive, as PyTorch saves models; load it in Python and export it to ONNX: "
-      "torch.onnx.export(model, inputs, \"OUT.onnx\", dynamo=True)" },
-    { 0, "\211HDF", 4,
-      "this is an HDF5 file, as Keras saves models; load it in Python and export it to ONNX: "
-      "model.export(\"OUT.onnx\", format=\"onnx\")" },
-};
-
 static bool
 no_foreign_file(Job *j)
 {
-    Bytes file = j->file;
+    const char *what = driver_foreign_file(j->file);
 
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
-        if (file.bytes >= foreign[i].at + foreign[i].n &&
-            !memcmp((const char *)file.data + foreign[i].at, foreign[i].bytes, foreign[i].n))
-            return model_error(j, DIAG_MODEL, "%s", foreign[i].what);
-    return true;
+    return !what || model_error(j, DIAG_MODEL, "%s", what);
 }
 
 /* A dump "; unchanged since import" refers to that stage's dump beside it: m.02-fold.tn to
