@@ -109,10 +109,13 @@ const Command verbs[VERB_COUNT] = {
         "its largest error is at most atol + rtol * (its largest value). Exit code 1 means that\n"
         "one does not. Inputs are chosen as for `tenon run`. The interpreter is slow: large\n"
         "models take minutes. ONNX Runtime is not; with --intermediate the values between the\n"
-        "nodes are outputs too, which keeps nodes apart that would be one kernel.",
+        "nodes are outputs too, which keeps nodes apart that would be one kernel. Code for another\n"
+        "processor (--target armv8-a, rv64gcv, wasm32-simd, …) is compiled by a cross compiler and\n"
+        "runs under an emulator, qemu-user or Node; a message says what to install.",
         "  tenon verify digits.onnx\n"
         "  tenon verify bert.onnx --dim batch=2 --dim seq=7 --max-int input_ids=1000\n"
         "  tenon verify model.onnx --target x86-64-v3 --seed 7\n"
+        "  tenon verify model.onnx --target armv8-a\n"
         "  tenon verify model.onnx --against onnxruntime --intermediate\n",
         true, cmd_verify,
     },

@@ -551,6 +551,15 @@ TN_API TnStatus tn_inspect(TnContext *ctx, const char *path, int32_t json, const
 TN_API TnStatus tn_interpret(TnContext *ctx, const char *model_path, const TnCompileOptions *o,
                              const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 
+/* 1: this processor runs code for the target, or no target has this name; 0: an emulator has to. */
+TN_API int32_t tn_target_is_here(const char *target /* or NULL: native */);
+
+/* Compile the model for o->target and run it once: on this processor, or under an emulator of the
+ * target's; in and out as for tn_interpret, without text. TN_TOOLCHAIN: the compiler or the emulator
+ * is not there, and the message says what to install. */
+TN_API TnStatus tn_emulate(TnContext *ctx, const char *model_path, const TnCompileOptions *o,
+                           const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
+
 typedef struct TnCacheUse {
     size_t size;
     char folder[4096];

@@ -1,4 +1,5 @@
-/* compile_interpret: run the imported model in the interpreter, the reference for compiled code. */
+/* compile_interpret: run the imported model in the interpreter, the reference for compiled code; or
+ * run what is compiled for another processor under an emulator of it. */
 #include "api/compile_internal.h"
 #include "run/run.h"
 
@@ -136,9 +137,29 @@ on_node(void *user, uint32_t done, uint32_t total)
     o->progress(o->user, "nodes interpreted", done, total);
 }
 
+/* How the outputs y are computed from the inputs x, states and all. */
+typedef bool Computation(TnContext *ctx, const char *path, const Graph *g, Tensor *x, Tensor *y);
+
 static bool
-interpret(TnContext *ctx, const char *path, const TnTensor *in, int32_t nin, TnTensor *out,
-          int32_t nout)
+interpreted(TnContext *ctx, const char *path, const Graph *g, Tensor *x, Tensor *y)
+{
+    TnCompileOptions *o = &ctx->call->options;
+    Symbols symbols = { 0 };
+
+    (void)path;
+    return ref_bind_inputs(g, x, &symbols) &&
+           ref_graph(g, ctx->call->arena, &symbols, x, y, o->progress ? on_node : NULL, o);
+}
+
+static bool
+emulated(TnContext *ctx, const char *path, const Graph *g, Tensor *x, Tensor *y)
+{
+    return driver_emulate(&ctx->c, ctx->call->arena, path, &ctx->call->options, g, x, y);
+}
+
+static bool
+compute(TnContext *ctx, const char *path, Computation *how, const TnTensor *in, int32_t nin,
+        TnTensor *out, int32_t nout)
 {
     Arena *a = ctx->call->arena;
     TnCompileOptions *o = &ctx->call->options;
@@ -164,9 +185,7 @@ interpret(TnContext *ctx, const char *path, const TnTensor *in, int32_t nin, TnT
     for (int32_t i = 0; i < nout; i++)
         if (!TN_CHECK_SIZE(ctx, TnTensor, tn_tensor_at(out, i)))
             return false;
-    Symbols symbols = { 0 };
-    if (!begin_states(g, a, &p, x) || !ref_bind_inputs(g, x, &symbols) ||
-        !ref_graph(g, a, &symbols, x, y, o->progress ? on_node : NULL, o))
+    if (!begin_states(g, a, &p, x) || !how(ctx, path, g, x, y))
         return false;
     for (int32_t i = 0; i < nout; i++)
         if (!give_output(ctx, ctx->call->keep, path, &g->value.at[g->output.at[p.out[i]]],
@@ -180,5 +199,13 @@ tn_interpret(TnContext *ctx, const char *model_path, const TnCompileOptions *o, 
              int32_t nin, TnTensor *out, int32_t nout)
 {
     CALL_ENTER(ctx, o);
-    return call_end(ctx, interpret(ctx, model_path, in, nin, out, nout));
+    return call_end(ctx, compute(ctx, model_path, interpreted, in, nin, out, nout));
+}
+
+TnStatus
+tn_emulate(TnContext *ctx, const char *model_path, const TnCompileOptions *o, const TnTensor *in,
+           int32_t nin, TnTensor *out, int32_t nout)
+{
+    CALL_ENTER(ctx, o);
+    return call_end(ctx, compute(ctx, model_path, emulated, in, nin, out, nout));
 }

@@ -74,3 +74,11 @@ tn_roofs(TnContext *ctx, const TnCompileOptions *o, int32_t threads, TnRoof *roo
     CALL_ENTER(ctx, o);
     return call_end(ctx, roofs(ctx, threads, roof, n, machine_name));
 }
+
+int32_t
+tn_target_is_here(const char *target)
+{
+    Machine m;
+
+    return !target || !machine_lookup(target, &m) || machine_runs_here(&m);
+}

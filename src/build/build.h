@@ -10,8 +10,12 @@
 #include "base/base.h"
 
 typedef struct {
-    /* NULL: $CC, which driver reads, otherwise "cc", "gcc", "clang" */
-    const char *cc;
+    const char *cc; /* the compiler to use; NULL: the first usable one of `compilers` */
+    /* NULL at the end; NULL: "cc", "gcc", "clang" */
+    const char *const *compilers;
+    /* for messages: whose code they make ("64-bit Arm"), and what to install; NULL: the machine
+     * that compiles */
+    const char *made_for, *install;
     const char *cache_dir; /* NULL: no cache */
     const char *temporary; /* the working folder if the cache cannot be written; NULL: /tmp */
     int64_t cache_bytes;   /* bound; 0: 2 GiB */
@@ -52,6 +56,16 @@ bool build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out);
  * processor, then by another compiler for the same machine; a note says so. */
 bool build_shared(Arena *a, Diags *d, const BuildOptions *o, const BuildUnit *unit, uint32_t n,
                   const char *out_path, uint32_t *compiled, uint32_t *cached);
+
+/* Compile C files and link them into a program; `flags` come before the files, `link` behind.
+ * False, reported. */
+bool build_program(Arena *a, Diags *d, const BuildOptions *o, const char *flags,
+                   const char *const *source, uint32_t n, const char *link, const char *out_path);
+/* Run a command, its words in `words` and then in argv (NULL at the end; may be empty), in the
+ * folder `in`; what it prints is in *said. False, reported: it is not there (then `missing` says
+ * what to do), or it fails. */
+bool build_run(Arena *a, Diags *d, const char *in, const char *words, const char *const *argv,
+               const char *missing, const char **said);
 
 /* The flag that links the system's CBLAS; NULL: there is none. False, reported: there is no
  * compiler to ask. */

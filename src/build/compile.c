@@ -267,7 +267,8 @@ next_way(BuildRun *b, BuildItem *it)
         if (++it->way == NWAY) {
             it->way = 0;
             if (!b->others_known)
-                b->ncc = toolchain_others(b->arena, flags_of(b, it), b->cc, b->ncc, MAX_COMPILERS);
+                b->ncc =
+                    toolchain_others(b->arena, b->o, flags_of(b, it), b->cc, b->ncc, MAX_COMPILERS);
             b->others_known = true;
             if (++it->cc == b->ncc)
                 return false;

@@ -12,6 +12,7 @@
  * ended: a library may not wait for "any child", which could be its host's. */
 typedef struct {
     const char *temporary; /* the folder of its temporary files; NULL: its own choice */
+    const char *folder;    /* it works in; NULL: in ours */
     int64_t memory_bytes;  /* the most memory for it and any program it starts; 0: no bound */
     pid_t pid;             /* 0: not running */
     int pipe;
@@ -44,9 +45,10 @@ const char *toolchain_flags(Arena *a, const Toolchain *t, const char *flags);
 bool toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Toolchain *out);
 /* Toolchain.machine of the compiler that built this library. */
 uint64_t toolchain_own_machine(void);
-/* The usual compilers that accept the flags, are none of the first n of `known`, and make objects
+/* The compilers of the list that accept the flags, are none of the first n of `known`, and make objects
  * that link with known[0]'s: appended to the n, up to `room` in all. Returns their number. */
-uint32_t toolchain_others(Arena *a, const char *flags, Toolchain *known, uint32_t n, uint32_t room);
+uint32_t toolchain_others(Arena *a, const BuildOptions *o, const char *flags, Toolchain *known,
+                          uint32_t n, uint32_t room);
 
 /* ---- cache.c --------------------------------------------------------------------------------- */
 

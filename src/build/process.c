@@ -33,7 +33,7 @@ argv_split(Arena *a, Argv *v, const char *words)
 }
 
 static int
-spawn(const char *const *argv, char **env, int output, pid_t *pid)
+spawn(const char *const *argv, char **env, const char *folder, int output, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -45,6 +45,8 @@ spawn(const char *const *argv, char **env, int output, pid_t *pid)
         posix_spawn_file_actions_destroy(&files);
         return ENOMEM;
     }
+    if (folder)
+        posix_spawn_file_actions_addchdir_np(&files, folder);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&files, output, 1);
     posix_spawn_file_actions_adddup2(&files, output, 2);
@@ -131,16 +133,18 @@ process_start(Arena *a, const char *const *argv, Process *p, int *why)
 {
     int ends[2];
 
-    *p = (Process){
-        .temporary = p->temporary, .memory_bytes = p->memory_bytes, .pipe = -1, .said.arena = a
-    };
+    *p = (Process){ .temporary = p->temporary,
+                    .folder = p->folder,
+                    .memory_bytes = p->memory_bytes,
+                    .pipe = -1,
+                    .said.arena = a };
     char **env = environment(a, p->temporary);
     argv = bounded(a, argv, p->memory_bytes);
     if (pipe2(ends, O_CLOEXEC)) {
         *why = errno;
         return false;
     }
-    *why = spawn(argv, env, ends[1], &p->pid);
+    *why = spawn(argv, env, p->folder, ends[1], &p->pid);
     close(ends[1]);
     if (*why) {
         close(ends[0]);

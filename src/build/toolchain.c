@@ -33,10 +33,11 @@ macro_value(Arena *a, const char *macros, const char *name)
     return first_line(a, at + strlen(define));
 }
 
-/* Run the compiler for its macros under `flags`. False: *why is an errno, or 0 if it ran and
+/* Run the compiler for its macros under `flags`, `elsewhere` with headers of the C library too: a
+ * compiler for many processors has those of few. False: *why is an errno, or 0 if it ran and
  * failed. */
 static bool
-ask_macros(Arena *a, const char *cc, const char *flags, const char **said, int *why)
+ask_macros(Arena *a, const char *cc, const char *flags, bool elsewhere, const char **said, int *why)
 {
     Argv argv = { 0 };
     Process *p = process_new(a, 1);
@@ -47,6 +48,7 @@ ask_macros(Arena *a, const char *cc, const char *flags, const char **said, int *
     if (!argv.n)
         return false;
     argv_split(a, &argv, flags);
+    argv_split(a, &argv, elsewhere ? "-include stdint.h -include math.h" : "");
     argv_split(a, &argv, "-dM -E -x c /dev/null");
     VEC_PUSH(a, &argv, NULL);
     if (!process_start(a, argv.at, p, why))
@@ -157,42 +159,54 @@ toolchain_own_machine(void)
     return id;
 }
 
-static const char *const usual[] = { "cc", "gcc", "clang" };
-enum { NUSUAL = sizeof usual / sizeof *usual };
+static const char *const usual[] = { "cc", "gcc", "clang", NULL };
 
+/* Of the compilers tried, the one named with --cc is the user's wish: what it refuses is an
+ * error. */
 bool
 toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Toolchain *out)
 {
-    uint32_t n = o->cc ? 1 : NUSUAL;
+    const char *const one[] = { o->cc, NULL }, *const *list = o->cc          ? one
+                                                              : o->compilers ? o->compilers
+                                                                             : usual;
     Text tried = { .arena = a };
 
-    for (uint32_t i = 0; i < n; i++) {
-        const char *cc = o->cc ? o->cc : usual[i], *macros, *refusal = NULL, *complaint;
+    for (uint32_t i = 0; list[i]; i++) {
+        const char *cc = list[i], *macros, *refusal = NULL, *complaint;
         int why;
         *out = (Toolchain){ .path = cc, .is_zig = is_zig(a, cc) };
         const char *own = toolchain_flags(a, out, flags);
-        bool runs = ask_macros(a, cc, own, &macros, &why);
+        bool runs = ask_macros(a, cc, own, o->made_for, &macros, &why);
         if (!runs && own) { /* is it because of the flags? */
             refusal = why ? strerror(why) : first_line(a, macros);
-            runs = ask_macros(a, cc, NULL, &macros, &why);
+            runs = ask_macros(a, cc, NULL, o->made_for, &macros, &why);
         }
         if (runs) {
             out->version = compiler_version(a, macros, &complaint);
-            if (!complaint && refusal)
+            if (!complaint && refusal && o->cc)
                 return diag_error(d, DIAG_TOOLCHAIN, (Loc){ 0 },
                                   "%s (%s) does not take the flags \"%s\": %s. Choose another "
                                   "--target or another --cc",
                                   cc, out->version, own, refusal);
+            if (!complaint && refusal)
+                complaint = arena_printf(a, "%s, which does not take \"%s\"", out->version, own);
             out->id = identity(a, out, macros);
             out->machine = machine_of(a, macros);
             if (!complaint)
                 return true;
         } else {
-            complaint = why ? (why == ENOENT ? "not found" : strerror(why))
-                            : "it does not run as a C compiler";
+            complaint = !why            ? o->made_for ? "it has no C library for it"
+                                                      : "it does not run as a C compiler"
+                        : why == ENOENT ? "not found"
+                                        : strerror(why);
         }
         text_printf(&tried, "%s%s (%s)", i ? ", " : "", cc, complaint);
     }
+    if (o->made_for)
+        return diag_error(d, DIAG_TOOLCHAIN, (Loc){ 0 },
+                          "no usable C compiler for %s: tried %s. Install one (Debian, Ubuntu: apt "
+                          "install %s) or name one with --cc",
+                          o->made_for, text_str(&tried), o->install);
     return diag_error(d, DIAG_TOOLCHAIN, (Loc){ 0 },
                       "no usable C compiler: tried %s. Tenon needs GCC >= %d or Clang >= %d. %s",
                       text_str(&tried), GCC_OLDEST, CLANG_OLDEST, install_hint);
@@ -201,25 +215,28 @@ toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Too
 /* One compiler under two names, as `cc` and `gcc` mostly are. A user's command is different, even
  * if it runs one of these. */
 static bool
-is_same(const Toolchain *known, const Toolchain *t)
+is_same(const Toolchain *known, const Toolchain *t, const char *const *list)
 {
     bool by_name = false;
 
-    for (uint32_t i = 0; i < NUSUAL; i++)
-        by_name |= !strcmp(known->path, usual[i]);
+    for (uint32_t i = 0; list[i]; i++)
+        by_name |= !strcmp(known->path, list[i]);
     return known->id == t->id && (by_name || !strcmp(known->path, t->path));
 }
 
 uint32_t
-toolchain_others(Arena *a, const char *flags, Toolchain *known, uint32_t n, uint32_t room)
+toolchain_others(Arena *a, const BuildOptions *o, const char *flags, Toolchain *known, uint32_t n,
+                 uint32_t room)
 {
-    for (uint32_t i = 0; i < NUSUAL && n < room; i++) {
+    const char *const *list = o->compilers ? o->compilers : usual;
+
+    for (uint32_t i = 0; list[i] && n < room; i++) {
         Diags quiet = { .arena = a };
-        bool other =
-            toolchain_find(a, &quiet, &(BuildOptions){ .cc = usual[i] }, flags, &known[n]) &&
-            known[n].machine == known[0].machine;
+        BuildOptions one = { .cc = list[i], .made_for = o->made_for };
+        bool other = toolchain_find(a, &quiet, &one, flags, &known[n]) &&
+                     known[n].machine == known[0].machine;
         for (uint32_t k = 0; k < n; k++)
-            other &= !is_same(&known[k], &known[n]);
+            other &= !is_same(&known[k], &known[n], list);
         n += other;
     }
     return n;

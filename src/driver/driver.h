@@ -38,6 +38,11 @@ bool driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *ou
 /* The graph as imported, for inspect, interpret and verify. */
 Graph *driver_load(Ctx *c, Arena *arena, const char *model_path, const TnCompileOptions *o);
 
+/* Runs what driver_load made of model_path as compiled for the target, x: its inputs, y: its outputs,
+ * on this processor or under the target's emulator. Tensors without text. */
+bool driver_emulate(Ctx *c, Arena *arena, const char *model_path, const TnCompileOptions *o,
+                    const Graph *g, const Tensor *x, Tensor *y);
+
 /* Loads ONNX models that a text calls (callee.c); o may be NULL. */
 GraphLoader driver_loader(const ImportOptions *o);
 

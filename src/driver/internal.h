@@ -221,6 +221,8 @@ bool segment_append(Job *j, Bytes linked, uint64_t head_bytes, uint64_t bytes, B
 
 /* false, reported: an option has no possible value */
 bool options_resolve(Ctx *c, Arena *a, const TnCompileOptions *given, Settings *out);
+/* The target, and what follows from it: the form of the artefact, the compilers. */
+bool options_target(Ctx *c, Arena *a, Settings *set, Machine *out);
 
 /* ---- formats.c: layouts ---- */
 

@@ -433,7 +433,7 @@ driver_measure(Ctx *c, Arena *arena, const TnCompileOptions *given, Machine *out
         return false;
     o = &set.o;
     *p = (Measure){ .c = c, .a = arena, .set = &set, .m = out };
-    if (!machine_find(c, o->target ? o->target : "native", out))
+    if (!options_target(c, arena, &set, out))
         return false;
     if (!machine_runs_here(out))
         return diag_usage(&c->diags,

@@ -168,13 +168,12 @@ options_resolve(Ctx *c, Arena *a, const TnCompileOptions *given, Settings *out)
     if (!check_numbers(c, given) || !check_counts(c, given) || !check_lists(c, given))
         return false;
     *o = *given;
-    o->emit = o->emit ? o->emit : "so";
     o->fuse = o->fuse ? o->fuse : "dp";
     o->weights_growth = o->weights_growth ? o->weights_growth : WEIGHTS_GROWTH;
     o->variants = o->variants ? o->variants : VARIANTS + (o->nhints > 0);
     o->formats = o->formats ? o->formats : "search";
     out->blas = blas ? o->library : NULL;
-    out->build = (BuildOptions){ .cc = o->cc ? o->cc : env("CC"),
+    out->build = (BuildOptions){ .cc = o->cc,
                                  .cache_dir = driver_cache_dir(a, o->cache_dir),
                                  .cache_bytes = o->cache_bytes,
                                  .temporary = env("TMPDIR"),
@@ -212,5 +211,45 @@ driver_machine(Ctx *c, Arena *arena, const TnCompileOptions *o, Machine *out)
     }
     if (o->cores)
         out->cores = (uint32_t)o->cores;
+    return true;
+}
+
+/* $CC is for the processor that compiles, or for the target if it can make its code. */
+static const char *const *
+compilers(Arena *a, const Platform *p)
+{
+    const char *cc = env("CC");
+    VEC(const char *) list = { 0 };
+
+    if (cc)
+        VEC_PUSH(a, &list, cc);
+    for (uint32_t i = 0; p->compiler[i]; i++)
+        VEC_PUSH(a, &list, p->compiler[i]);
+    VEC_PUSH(a, &list, NULL);
+    return list.at;
+}
+
+bool
+options_target(Ctx *c, Arena *a, Settings *set, Machine *out)
+{
+    TnCompileOptions *o = &set->o;
+
+    if (!driver_machine(c, a, o, out))
+        return false;
+    const Platform *p = out->platform;
+    o->emit = o->emit ? o->emit : platform_usual_form(a, p);
+    if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
+        return diag_usage(&c->diags, "--emit: \"%s\" is not known. Give so (a shared library) or c",
+                          o->emit);
+    if (!platform_emits(p, o->emit))
+        return diag_usage(&c->diags, "--emit %s: %s has none; --target %s makes: %s", o->emit,
+                          p->name, out->name, p->emit);
+    if (platform_is_here(p)) {
+        set->build.cc = o->cc ? o->cc : env("CC");
+        return true;
+    }
+    set->build.compilers = compilers(a, p);
+    set->build.made_for = p->name;
+    set->build.install = p->install;
     return true;
 }

@@ -564,9 +564,6 @@ check_options(Job *j)
 {
     const TnCompileOptions *o = j->o;
 
-    if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
-        return diag_usage(&j->ctx->diags,
-                          "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
     if (!formats_known(j) || !fusion_known(j))
         return false;
     if ((o->prefix || o->example) && strcmp(o->emit, "c"))
@@ -577,7 +574,7 @@ check_options(Job *j)
                           "--prefix %s: letters, digits and _ are possible, a letter first",
                           o->prefix);
     return known_stage(j, "--dump", o->dump) && known_stage(j, "--stop-after", o->stop_after) &&
-           driver_machine(j->ctx, j->arena, o, &j->machine) && library_check(j);
+           library_check(j);
 }
 
 /* If the graph breaks an invariant, the note names the stage. */
@@ -700,12 +697,14 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
     double start = time_seconds();
 
     *report = (DriverReport){ 0 };
-    if (!options_resolve(c, arena, given, &set))
+    Machine machine;
+    if (!options_resolve(c, arena, given, &set) || !options_target(c, arena, &set, &machine))
         return false;
     *j = (Job){ .ctx = c,
                 .arena = arena,
                 .set = &set,
                 .o = o,
+                .machine = machine,
                 .model_path = model_path,
                 .out_path = out_path,
                 .report = report,

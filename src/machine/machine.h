@@ -9,18 +9,18 @@
 #ifndef TENON_MACHINE_H
 #define TENON_MACHINE_H
 
-#include "base/base.h"
+#include "machine/platform.h"
 #include "type/dtype.h"
 
 #include <math.h>
 
 typedef enum { LEVEL_L1, LEVEL_L2, LEVEL_L3, LEVEL_MEMORY, LEVEL_COUNT } Level;
 
-/* Vector loads and stores over contiguous memory [bytes/s]. copy counts bytes read and bytes
- * written. */
 /* of the probes of strided stores */
 enum { MACHINE_APART_ROWS = 256, MACHINE_BESIDE_ROWS = 32 };
 
+/* Vector loads and stores over contiguous memory [bytes/s]. copy counts bytes read and bytes
+ * written. */
 typedef struct {
     double read, write, copy;
 } Bandwidth;
@@ -38,8 +38,10 @@ typedef struct {
     const char *name; /* a row of the table: "x86-64-v4", … */
     /* for the C compiler: "-march=x86-64-v4 -mprefer-vector-width=512" */
     const char *flags;
-    uint32_t cpu_level;    /* that code for it needs, of x86-64 (cpu_level.h); 0: none */
-    const char *processor; /* the processor measured, for people */
+    const Platform *platform; /* NULL: of the processor that compiles */
+    const char *emulate;      /* words for the platform's emulator: which processor; NULL: none */
+    uint32_t cpu_level;       /* that code for it needs, of x86-64 (cpu_level.h); 0: none */
+    const char *processor;    /* the processor measured, for people */
 
     uint32_t vector_bytes;     /* 64, 32, 16 */
     uint32_t vector_registers; /* 32, 16 */
@@ -107,6 +109,7 @@ typedef struct {
 /* name: a row of the table, or "native": the best row that the running processor satisfies. Errors:
  * unknown name, listing all. */
 bool machine_find(Ctx *c, const char *name, Machine *out);
+bool machine_lookup(const char *name, Machine *out); /* the same without a message */
 const char *machine_names(Ctx *c); /* "native, x86-64-v4, …" for messages and help */
 /* has the running processor all that code for this target uses? */
 bool machine_runs_here(const Machine *m);

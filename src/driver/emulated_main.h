@@ -1,0 +1,212 @@
+/* emulated_main: the main function of a program that runs a model once, on another processor or an
+ * emulated one. Its arguments: a file of inputs, and one to write. Numbers are int64_t.
+ *
+ *     in:   for each input its rank, its dimensions, its bytes, its elements
+ *     out:  the fault's code, where, dim, got, want, all 0 without one; then for each output its
+ *           rank, its dimensions, its bytes, its elements
+ */
+#include "model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static FILE *
+open_file(const char *path, const char *mode)
+{
+    FILE *f = fopen(path, mode);
+
+    if (!f) {
+        fprintf(stderr, "%s: cannot be opened\n", path);
+        exit(1);
+    }
+    return f;
+}
+
+/* Zeroed, aligned to 64 bytes. */
+static void *
+memory(int64_t bytes)
+{
+    size_t room = ((size_t)bytes + 64) / 64 * 64;
+    char *block = malloc(room + 64), *p;
+
+    if (bytes < 0 || !block) {
+        fprintf(stderr, "no memory for %lld bytes\n", (long long)bytes);
+        exit(1);
+    }
+    p = block + (64 - (uintptr_t)block % 64);
+    p[-1] = (char)(p - block);
+    return memset(p, 0, room);
+}
+
+static void
+release(void *at)
+{
+    free((char *)at - ((char *)at)[-1]);
+}
+
+static void *
+get(void *user, int64_t *bytes)
+{
+    (void)user;
+    return memory(*bytes);
+}
+
+static void
+put(void *user, void *at, int64_t bytes)
+{
+    (void)user, (void)bytes;
+    release(at);
+}
+
+static int
+scratch(void *user, int64_t bytes)
+{
+    TnHost *host = user;
+
+    release(host->scratch);
+    host->scratch = memory(bytes);
+    return 0;
+}
+
+static void
+read_all(FILE *f, void *to, int64_t bytes)
+{
+    if (fread(to, 1, (size_t)bytes, f) != (size_t)bytes) {
+        fprintf(stderr, "a file ends too early\n");
+        exit(1);
+    }
+}
+
+static int64_t
+read_number(FILE *f)
+{
+    int64_t x;
+
+    read_all(f, &x, sizeof x);
+    return x;
+}
+
+static void
+write_number(FILE *f, int64_t x)
+{
+    fwrite(&x, sizeof x, 1, f);
+}
+
+static int64_t
+element_bytes(const char *dtype)
+{
+    return !strcmp(dtype, "bool") || strstr(dtype, "8") || strstr(dtype, "i4") ||
+                   strstr(dtype, "u4")
+               ? 1
+           : strstr(dtype, "16") ? 2
+           : strstr(dtype, "32") ? 4
+                                 : 8;
+}
+
+static void
+write_fault(FILE *f, const TnFault *fault)
+{
+    write_number(f, fault->code);
+    write_number(f, fault->where);
+    write_number(f, fault->dim);
+    write_number(f, fault->got);
+    write_number(f, fault->want);
+}
+
+static void
+write_output(FILE *f, const TnTensorInfo *info, const int64_t *dim, const void *data)
+{
+    int64_t bytes = element_bytes(info->dtype);
+
+    write_number(f, info->rank);
+    for (int32_t d = 0; d < info->rank; d++) {
+        write_number(f, dim[d]);
+        bytes *= dim[d];
+    }
+    write_number(f, bytes);
+    fwrite(data, 1, (size_t)bytes, f);
+}
+
+static void
+run(const TnManifest *m, const int64_t *const *dims, const void *const *in, FILE *out)
+{
+    int64_t *sym = memory(8 * m->nsymbol), *out_dims = memory(8 * m->output_rank_total), *at;
+    void **data = memory((int64_t)sizeof(void *) * m->noutput);
+    TnBlock *block = memory((int64_t)sizeof(TnBlock) * m->noutput);
+    TnBlock **made = memory((int64_t)sizeof(TnBlock *) * m->noutput);
+    TnFault fault = { 0 };
+    TnSizes sizes = { .size = sizeof sizes, .threads = 1 };
+    TnHost host = { .size = sizeof host };
+    TnMemory more = {
+        .size = sizeof more, .get = get, .put = put, .scratch = scratch, .user = &host
+    };
+    TnFrame frame = { .size = sizeof frame,
+                      .inputs = in,
+                      .outputs = data,
+                      .sym = sym,
+                      .host = &host,
+                      .fault = &fault,
+                      .memory = &more,
+                      .made = made,
+                      .output_dims = out_dims };
+
+    if (m->prepare(dims, sym, out_dims, &sizes, &fault)) {
+        write_fault(out, &fault);
+        return;
+    }
+    at = out_dims;
+    for (int32_t i = 0; i < m->noutput; i++) {
+        int64_t bytes = element_bytes(m->outputs[i].dtype);
+        for (int32_t d = 0; d < m->outputs[i].rank; d++, at++)
+            bytes = *at < 0 ? 0 : bytes * *at;
+        data[i] = memory(bytes);
+        made[i] = &block[i];
+    }
+    host.scratch = memory(sizes.scratch_bytes);
+    frame.arena = memory(sizes.arena_bytes);
+    if (m->weights_bytes) {
+        void *weights = memory((int64_t)m->weights_bytes);
+        FILE *f = open_file("model.weights", "rb");
+        read_all(f, weights, (int64_t)m->weights_bytes);
+        fclose(f);
+        frame.weights = weights;
+    }
+    m->run(&frame);
+    write_fault(out, &fault);
+    at = out_dims;
+    for (int32_t i = 0; i < m->noutput && !fault.code; at += m->outputs[i++].rank)
+        write_output(out, &m->outputs[i], at, block[i].at ? block[i].at : data[i]);
+}
+
+int
+main(int argc, char **argv)
+{
+    const TnManifest *m = tenon_manifest();
+    const int64_t **dims = memory((int64_t)sizeof(*dims) * m->ninput);
+    const void **in = memory((int64_t)sizeof(void *) * m->ninput);
+
+    if (argc != 3) {
+        fprintf(stderr, "give a file of inputs and one for outputs\n");
+        return 1;
+    }
+    if (!m->cpu_ok()) {
+        fprintf(stderr, "the processor lacks what %s needs\n", m->target);
+        return 1;
+    }
+    FILE *f = open_file(argv[1], "rb"), *out = open_file(argv[2], "wb");
+    for (int32_t i = 0; i < m->ninput; i++) {
+        int64_t rank = read_number(f), *dim = memory(8 * rank), bytes;
+        void *data;
+        for (int64_t d = 0; d < rank; d++)
+            dim[d] = read_number(f);
+        bytes = read_number(f);
+        data = memory(bytes);
+        read_all(f, data, bytes);
+        dims[i] = dim;
+        in[i] = data;
+    }
+    run(m, dims, in, out);
+    fclose(f);
+    return fclose(out) != 0;
+}
