@@ -27,7 +27,10 @@ from ._native import (
 )
 
 __all__ = ["compile", "load", "inspect", "targets", "data", "function", "Function", "cell", "Cell",
-           "ops", "Model", "Session", "Value", "Block", "Learnt", "Ragged", "Note", "Error",
+           "ops", "InferenceSession", "SessionOptions", "RunOptions", "NodeArg", "ExecutionMode",
+           "GraphOptimizationLevel", "get_available_providers", "get_all_providers", "get_device",
+           "set_default_logger_severity", "set_default_logger_verbosity",
+           "stand_in_for_onnxruntime", "Model", "Session", "Value", "Block", "Learnt", "Ragged", "Note", "Error",
            "UsageError", "ModelError", "UnsupportedError", "LimitError", "ToolchainError",
            "InternalError"]
 
@@ -35,10 +38,31 @@ __all__ = ["compile", "load", "inspect", "targets", "data", "function", "Functio
 if TYPE_CHECKING:
     from ._data import data
     from ._function import Cell, Function, cell, function, ops
+    from ._inference import (
+        ExecutionMode,
+        GraphOptimizationLevel,
+        InferenceSession,
+        NodeArg,
+        RunOptions,
+        SessionOptions,
+        get_all_providers,
+        get_available_providers,
+        get_device,
+        set_default_logger_severity,
+        set_default_logger_verbosity,
+        stand_in_for_onnxruntime,
+    )
     from ._ragged import Ragged
 
-_LATER = {"Ragged": "_ragged", "data": "_data"} | dict.fromkeys(
-    ("function", "Function", "cell", "Cell", "ops"), "_function"
+_LATER = (
+    {"Ragged": "_ragged", "data": "_data"}
+    | dict.fromkeys(("function", "Function", "cell", "Cell", "ops"), "_function")
+    | dict.fromkeys(
+        ("InferenceSession", "SessionOptions", "RunOptions", "NodeArg", "ExecutionMode",
+         "GraphOptimizationLevel", "get_available_providers", "get_all_providers", "get_device",
+         "set_default_logger_severity", "set_default_logger_verbosity",
+         "stand_in_for_onnxruntime"), "_inference"
+    )
 )
 
 
