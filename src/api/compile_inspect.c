@@ -193,7 +193,7 @@ gather(TnContext *ctx, Arena *a, const char *path, ModelFacts *f)
 {
     Bytes file;
 
-    if (!file_map(a, &ctx->c.diags, path, &file))
+    if (!import_map(&ctx->c, a, path, true, &file))
         return false;
     *f = (ModelFacts){ .file = path_name(path) };
     if (file.bytes >= 4 && !memcmp(file.data, "\177ELF", 4))

@@ -19,7 +19,7 @@ load(void *user, Ctx *c, Arena *arena, const char *path, const char *name)
         o.nests = given->nests;
         o.library = given->library;
     }
-    if (!file_map(arena, &c->diags, path, &file))
+    if (!import_map(c, arena, path, false, &file))
         return NULL;
     if (!import_is_onnx(file)) {
         diag_error(&c->diags, DIAG_MODEL, (Loc){ .file = path },

@@ -334,9 +334,4 @@ bool choose_noted(Prices *prices);
 double choose_price_in_turn(void *prices, const Kernel *const *k, const void *const *const *data,
                             uint32_t n);
 
-/* ---- foreign.c ------------------------------------------------------------------------------- */
-
-/* What a file that is no model is, and how to make a model of it; NULL: it may be a model. */
-const char *driver_foreign_file(Bytes file);
-
 #endif

@@ -75,14 +75,6 @@ parse_text(Job *j)
                       j->graph->node.n - 1, (long long)o->max_nodes);
 }
 
-static bool
-no_foreign_file(Job *j)
-{
-    const char *what = driver_foreign_file(j->file);
-
-    return !what || model_error(j, DIAG_MODEL, "%s", what);
-}
-
 /* A dump "; unchanged since import" refers to that stage's dump beside it: m.02-fold.tn to
  * m.01-import.tn. */
 static bool
@@ -115,7 +107,7 @@ read_model(Job *j)
     Ctx *c = j->ctx;
 
     c->library = NULL;
-    if (!no_foreign_file(j) || (j->set->import.library && !library_open(c, j->set->import.library)))
+    if (j->set->import.library && !library_open(c, j->set->import.library))
         return false;
     if (import_is_onnx(j->file)) {
         ImportOptions o = j->set->import;
@@ -667,7 +659,7 @@ open_files(Job *j)
 {
     Ctx *c = j->ctx;
 
-    if (!file_map(j->arena, &c->diags, j->model_path, &j->file) || !no_foreign_file(j))
+    if (!import_map(c, j->arena, j->model_path, false, &j->file))
         return false;
     if (j->o->page && same_file(j->model_path, j->o->page))
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->o->page },
@@ -738,7 +730,7 @@ driver_load(Ctx *c, Arena *arena, const char *model_path, const TnCompileOptions
     Job j = { .ctx = c, .arena = arena, .set = &set, .o = &set.o, .model_path = model_path };
 
     if (!options_resolve(c, arena, given, &set) ||
-        !file_map(arena, &c->diags, model_path, &j.file) || !stage_import(&j))
+        !import_map(c, arena, model_path, false, &j.file) || !stage_import(&j))
         return NULL;
     return graph_verify(j.graph) ? j.graph : NULL;
 }

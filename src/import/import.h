@@ -28,6 +28,9 @@ typedef struct {
     void *user;
 } ImportOptions;
 
+/* Maps a model file. library: or may it be a compiled one? Errors: it is a folder, or of another
+ * format; the message says how to export that. */
+bool import_map(Ctx *c, Arena *arena, const char *path, bool library, Bytes *out);
 /* The graph of a model file. Constants point into the mapped file or into `arena`. Errors: it
  * reports every unsupported node (DIAG_UNSUPPORTED, one diagnostic each) before it fails. */
 Graph *import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o);

@@ -156,14 +156,32 @@ def test_a_length_beyond_the_file(save):
     fails(MODEL, save(b"\x3a\xff\xff\xff\xff\x0f"), "ends in the middle", "export or copy it again")
 
 
-def test_an_empty_file_and_other_files(save):
+def test_an_empty_file_and_a_library(save):
     fails(MODEL, save(b""), "empty")
     fails(MODEL, save(b"\x7fELF" + bytes(1000)), "this is a library")
+
+
+def test_files_of_other_formats_are_recognised(save):
+    def fails(code, path, *says):
+        for done in (check(path), run("inspect", path)):
+            assert done.returncode == code and all(part in done.stderr for part in says), done.stderr
     fails(MODEL, save(b"GGUF\3" + bytes(1000)), "this is a GGUF file", "export")
     fails(MODEL, save(b"\x40" + bytes(7) + b'{"a":{}}' + bytes(100)), "this is a safetensors file", "export")
     fails(MODEL, save(b"\x1c\0\0\0TFL3" + bytes(100)), "this is a TensorFlow Lite model", "tf2onnx")
     fails(MODEL, save(b"PK\x03\x04" + bytes(1000)), "as PyTorch saves models", "torch.onnx.export")
     fails(MODEL, save(b"\x89HDF" + bytes(100)), "as Keras saves models", "export")
+    pickle = b"\x80\2\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\2M\xe9\3."       # torch.save's own first two
+    fails(MODEL, save(pickle + bytes(100)), "as PyTorch saved models", "torch.onnx.export")
+
+
+@pytest.mark.parametrize("file, says", [
+    ("config.json", "optimum-cli export onnx --model {}"), ("saved_model.pb", "--saved-model {}"),
+    ("model.onnx", "give {}/model.onnx"), ("other", "it is a folder, a file is needed")])
+def test_folders_of_other_formats_are_recognised(tmp_path, file, says):
+    (tmp_path / file).write_bytes(b"{}")
+    (tmp_path / "model.safetensors").write_bytes(b"\x40" + bytes(7) + b'{"a":{}}')
+    for done in (check(tmp_path), run("inspect", tmp_path)):
+        assert done.returncode in (USAGE, MODEL) and says.format(tmp_path) in done.stderr, done.stderr
 
 
 def test_a_model_without_a_graph(save):
