@@ -115,7 +115,7 @@ static bool
 facts_of_text(TnContext *ctx, Arena *a, const char *path, Bytes file, ModelFacts *f)
 {
     GraphLoader loader = driver_loader(NULL);
-    Graph *g = graph_parse_with(&ctx->c, a, path, file, &loader);
+    Graph *g = graph_parse_with(&ctx->c, a, path, file, &loader, NULL, 0);
 
     if (!g || !graph_verify(g))
         return false;

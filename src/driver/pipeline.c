@@ -67,7 +67,8 @@ parse_text(Job *j)
                           "the model has %zu bytes, the limit is %lld; raise it with --max-model",
                           j->file.bytes, (long long)o->max_model_bytes);
     GraphLoader loader = driver_loader(o);
-    if (!replace_graph(j, graph_parse_with(j->ctx, j->arena, j->model_path, j->file, &loader)))
+    if (!replace_graph(j, graph_parse_with(j->ctx, j->arena, j->model_path, j->file, &loader,
+                                           o->dim, o->ndim)))
         return false;
     return !o->max_nodes || j->graph->node.n - 1 <= (uint64_t)o->max_nodes ||
            diag_error(d, DIAG_LIMIT, loc,
@@ -115,10 +116,11 @@ read_model(Job *j)
         o.user = j;
         return replace_graph(j, import_onnx(c, j->arena, j->model_path, j->file, &o));
     }
-    if (j->set->import.ndim || j->set->import.nshape)
+    if (j->set->import.nshape)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "dimensions (--dim, --shape) can be fixed in ONNX models only; in "
-                          "Tenon's text write the numbers into the types");
+                          "--shape %s: shapes are given to ONNX models only; fix the symbols of "
+                          "Tenon's text with --dim",
+                          j->set->import.shape->input);
     return follow_unchanged(j) && parse_text(j);
 }
 

@@ -200,6 +200,7 @@ typedef struct {
     SizeHints hints;
     int64_t size;  /* to assume if there are no hints; negative: none is given */
     uint32_t late; /* its position among late symbols; 0: known at the start */
+    int64_t fixed; /* a text that names it means this number; negative: it means the symbol */
     /* Kernels may not choose their order of sums by it, so results have the same bits at all its
      * sizes. */
     bool alike;

@@ -119,7 +119,7 @@ expr_symbol_info(Ctx *c, Var symbol)
     if (map_get(&t->symbol, symbol.id, &found))
         return (SymbolInfo *)(uintptr_t)found;
     SymbolInfo *s = NEW(c->arena, SymbolInfo);
-    *s = (SymbolInfo){ .range = { 0, HI }, .size = -1 };
+    *s = (SymbolInfo){ .range = { 0, HI }, .size = -1, .fixed = -1 };
     map_put(&t->symbol, symbol.id, MAP_PTR(s));
     return s;
 }

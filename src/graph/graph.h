@@ -322,7 +322,8 @@ typedef struct {
     Graph *(*load)(void *user, Ctx *c, Arena *arena, const char *path, const char *name);
     void *user;
 } GraphLoader;
+/* dim [ndim]: numbers for symbols in the types of the model's inputs */
 Graph *graph_parse_with(Ctx *c, Arena *arena, const char *path, Bytes text,
-                        const GraphLoader *loader);
+                        const GraphLoader *loader, const Binding *dim, uint32_t ndim);
 
 #endif

@@ -161,8 +161,34 @@ read_item_body(const GraphParser *outer, const TextItem *i, Parse *end)
     return i->function->made;
 }
 
+/* From here on, symbols of --dim are their numbers: in the model's own graph, and in what is within
+ * it. Functions have symbols of their own, even if they have equal names. */
+static bool
+fix_symbols(GraphParser *r, const Head *model, const Binding *dim, uint32_t ndim)
+{
+    Ctx *c = r->p.ctx;
+    SymbolSet known = { .seen.arena = r->g->arena };
+
+    for (uint32_t i = 0; i < model->param.n; i++)
+        if (model->param.at[i].type)
+            type_symbols(&known, model->param.at[i].type);
+    for (uint32_t i = 0; i < ndim; i++) {
+        bool found = false;
+        for (uint32_t k = 0; k < known.n; k++)
+            found |= known.at[k] == var_symbol(dim[i].var);
+        if (!found)
+            return diag_error(
+                &c->diags, DIAG_USAGE, (Loc){ .file = r->p.file },
+                "--dim %s: no input has a dimension of that name; see `tenon inspect`",
+                var_symbol(dim[i].var));
+        expr_const(dim[i].to, &expr_symbol_info(c, dim[i].var)->fixed);
+    }
+    return true;
+}
+
 Graph *
-graph_parse_with(Ctx *c, Arena *arena, const char *path, Bytes text, const GraphLoader *loader)
+graph_parse_with(Ctx *c, Arena *arena, const char *path, Bytes text, const GraphLoader *loader,
+                 const Binding *dim, uint32_t ndim)
 {
     Source source = { .function = { .arena = arena },
                       .file = { .arena = arena },
@@ -178,9 +204,13 @@ graph_parse_with(Ctx *c, Arena *arena, const char *path, Bytes text, const Graph
 
     if (!read_items(&r, &items))
         return NULL;
-    for (uint32_t i = 0; i < items.n; i++)
+    for (uint32_t i = 0; i < items.n; i++) {
+        bool model = i == items.n - 1;
+        if (model && !fix_symbols(&r, &items.at[i].function->head, dim, ndim))
+            return NULL;
         if (items.at[i].graph && !read_item_body(&r, &items.at[i], &end))
             return NULL;
+    }
     if (!parse_end(&end)) {
         parse_error(&end, "text goes on behind the graph");
         return NULL;
@@ -192,5 +222,5 @@ graph_parse_with(Ctx *c, Arena *arena, const char *path, Bytes text, const Graph
 Graph *
 graph_parse(Ctx *c, Arena *arena, const char *path, Bytes text)
 {
-    return graph_parse_with(c, arena, path, text, NULL);
+    return graph_parse_with(c, arena, path, text, NULL, NULL, 0);
 }

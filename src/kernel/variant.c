@@ -142,6 +142,12 @@ guard_parse(Parse *p, Arena *a, SizeGuard *g)
             return false;
         if (!(t.symbol = parse_name(p)))
             return false;
+        if (expr_symbol_info(p->ctx, (Var){ VAR_SYMBOL, MAP_PTR(t.symbol) })->fixed >= 0)
+            return parse_error(p,
+                               "--dim gives %s one size, and here are programs for some of its "
+                               "sizes: give --dim when compiling the model, or a dump of a stage "
+                               "before choose",
+                               t.symbol);
         if (!below && parse_accept(p, "==")) {
             if (!parse_bound(p, &t.least))
                 return false;

@@ -137,6 +137,10 @@ parse_symbol(Parse *p)
         return false;
     if (!expr_symbol_range(p->ctx, symbol, range))
         return parse_error(p, "symbol %s has no value left", name);
+    int64_t fixed = expr_symbol_info(p->ctx, symbol)->fixed;
+    if (fixed >= 0 && (fixed < range.lo || fixed > range.hi))
+        return parse_error(p, "--dim %s=%lld: the model has it from %lld to %lld", name,
+                           (long long)fixed, (long long)range.lo, (long long)range.hi);
     if (parse_accept(p, "counts")) {
         int64_t size;
         if (!parse_int(p, &size) || size < 0)

@@ -408,6 +408,21 @@ call(Scope *s, size_t n, bool *is_one, Operand *v)
 
 /* ---- the grammar, loosest precedence last ---------------------------------------------------- */
 
+/* What --dim fixes is a number, which no type has as a symbol any more. */
+static int64_t
+fixed_symbol(Ctx *c, Sym name)
+{
+    return expr_symbol_info(c, (Var){ VAR_SYMBOL, MAP_PTR(name) })->fixed;
+}
+
+static bool
+operand_symbol(Ctx *c, Operand *v, Sym name)
+{
+    int64_t fixed = fixed_symbol(c, name);
+
+    return operand_set(v, scalar_index(c, fixed >= 0 ? expr_int(c, fixed) : expr_symbol(c, name)));
+}
+
 bool
 parse_named(Scope *s, Operand *v)
 {
@@ -417,8 +432,8 @@ parse_named(Scope *s, Operand *v)
     const NameEntry *e = name ? scope_find(s, name) : NULL;
     if (!name)
         return false;
-    if (!e && s->open)
-        return operand_set(v, scalar_index(c, expr_symbol(c, name)));
+    if (!e && (s->open || fixed_symbol(c, name) >= 0))
+        return operand_symbol(c, v, name);
     if (!e) {
         *s->p = before;
         return parse_error(
@@ -427,7 +442,7 @@ parse_named(Scope *s, Operand *v)
             name);
     }
     switch (e->kind) {
-    case NAME_SYMBOL: return operand_set(v, scalar_index(c, expr_symbol(c, name)));
+    case NAME_SYMBOL: return operand_symbol(c, v, name);
     case NAME_AXIS: return operand_set(v, scalar_index(c, expr_axis(c, e->id)));
     case NAME_LOOP: return operand_set(v, scalar_index(c, expr_loop(c, e->id)));
     case NAME_VALUE:

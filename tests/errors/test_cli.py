@@ -221,7 +221,27 @@ def test_dim_sizes_the_inputs_of_text(tenon):
     assert "f32[3, 4]" in tenon("run", text, "--dim", "n=3").stdout
     assert tenon("verify", text, "--shape", "x=5x4").returncode == OK
     tenon.fails(USAGE, "run", text, "--dim", "m=3", says="--dim m")
-    tenon.fails(USAGE, "compile", text, "--dim", "n=3", says=["m.tn", "ONNX"])
+    tenon.fails(USAGE, "compile", text, "--shape", "x=3x4", says=["m.tn", "--dim"])
+
+
+def test_dim_fixes_symbols_of_text(tenon):
+    """In the model, its branches and its nests; not in functions, whose symbols are their own."""
+    text = tenon.folder / "m.tn"
+    text.write_text("graph @f(%x: f32[n]) -> (%y) {\n  %y: f32[n] = relu(%x)\n}\n"
+                    "graph @m(%x: f32[n, 4], %z: f32[7]) -> (%y, %w) {\n  symbol n from 1 to 8\n"
+                    "  %y: f32[n, 4] = call(%x)\n    nest own(x: f32[n, 4]) -> (o: f32[n, 4]) { o[i, j] = x[i, j] * f32(n) }\n"
+                    "  %w: f32[7] = call @f(%z) with [n = 7]\n}\n")
+    done = tenon("compile", text, "--dim", "n=3", "-o", "m.so")
+    assert done.returncode == OK, done.stderr
+    assert re.search(r"x +f32\[3, 4\]", tenon("inspect", "m.so").stdout)
+    tenon.fails(USAGE, "compile", text, "--dim", "m=3", says=["m.tn", "--dim m: no input has a dimension"])
+    tenon.fails(MODEL, "compile", text, "--dim", "n=9", says="--dim n=9: the model has it from 1 to 8")
+
+
+def test_dim_of_text_with_programs_for_some_sizes_is_refused(tenon, model):
+    assert tenon("compile", model, "--dump=choose", "--dump-dir", "d", "-o", "x.so").returncode == OK
+    assert "variant batch" in (dump := next((tenon.folder / "work/d").iterdir())).read_text()
+    tenon.fails(MODEL, "compile", dump, "--dim", "batch=3", says=["--dim gives batch one size", "before choose"])
 
 
 # ---- files -----------------------------------------------------------------------------------------
