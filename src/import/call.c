@@ -1,6 +1,7 @@
 /* call: the node that is being converted: functions to read it, and to add operators of Tenon.
  * compose.c has texts of operators. */
 #include "import/compose.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
  * Fusion makes one kernel of each. quantised.c has those that compute in integers. */
 #include "import/compose.h"
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

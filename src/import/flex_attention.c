@@ -3,6 +3,7 @@
 #include "import/control.h"
 #include "import/compose.h"
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <math.h>
 #include <string.h>

@@ -12,6 +12,7 @@
  */
 #include "import/compose.h"
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

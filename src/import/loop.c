@@ -9,6 +9,7 @@
  */
 #include "import/compose.h"
 #include "import/control.h"
+#include "op/kinds.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -9,6 +9,7 @@
  */
 #include "import/compose.h"
 #include "import/ml.h"
+#include "op/kinds.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

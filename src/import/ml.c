@@ -8,6 +8,7 @@
 #include "import/ml.h"
 
 #include "routine/routine.h"
+#include "op/kinds.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,6 +6,7 @@
  */
 #include "import/compose.h"
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <ctype.h>
 #include <string.h>

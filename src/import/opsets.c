@@ -6,6 +6,7 @@
 #include "import/compose.h"
 #include "import/control.h"
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <inttypes.h>
 #include <string.h>

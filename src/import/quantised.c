@@ -2,6 +2,7 @@
  * are rescaled. */
 #include "import/compose.h"
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,6 +2,7 @@
  * the node's seed or, without one, from its name and --seed (doc/operators.md). */
 #include "import/compose.h"
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * ones of old ONNX, which ONNX Runtime still reads in its own domain. */
 #include "import/compose.h"
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -10,6 +10,7 @@
  * first item.
  */
 #include "import/sequence.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

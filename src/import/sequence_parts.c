@@ -1,5 +1,6 @@
 /* sequence_parts: joins the items of a sequence, and splits a tensor into items. */
 #include "import/sequence.h"
+#include "op/kinds.h"
 
 #include <inttypes.h>
 

@@ -8,6 +8,7 @@
  */
 #include "import/compose.h"
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <inttypes.h>
 #include <string.h>

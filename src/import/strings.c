@@ -1,6 +1,7 @@
 /* strings: operators on strings, by library routines. */
 #include "import/compose.h"
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
  * statistics. */
 #include "import/compose.h"
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <inttypes.h>
 #include <string.h>

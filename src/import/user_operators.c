@@ -9,6 +9,7 @@
  * a nest like any other: it fuses, is vectorised and gets formats.
  */
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* contract: contractions: matmul, gemm, einsum. */
 #include "op/build.h"
+#include "op/kinds.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -11,6 +11,7 @@
  */
 #include "op/call.h"
 #include "text/text.h"
+#include "op/kinds.h"
 
 #include <dlfcn.h>
 #include <string.h>

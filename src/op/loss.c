@@ -4,6 +4,7 @@
  * classes: class 0 is read for it, and its term and weight are 0.
  */
 #include "op/build.h"
+#include "op/kinds.h"
 
 /* ---- types ----------------------------------------------------------------------------------- */
 

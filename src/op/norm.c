@@ -5,6 +5,7 @@
  * the deviation.
  */
 #include "op/build.h"
+#include "op/kinds.h"
 
 static uint32_t
 build_statistic(Build *b, const NormGroups *g, DType t)

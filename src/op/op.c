@@ -1,5 +1,6 @@
 /* op: the table of operators, and the functions that look up types and expansions in it. */
 #include "op/build.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

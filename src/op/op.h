@@ -11,13 +11,10 @@
 
 #include "nest/nest.h"
 
-typedef enum {
-    OP_NONE,
-#define OP(name, ...) OP_##name,
-#include "op/ops.def"
-#undef OP
-    OP_COUNT
-} OpKind;
+/* The number of an operator, an OP_ of kinds.h: a new row of ops.def is compiled by those alone that
+ * name operators. */
+typedef uint32_t OpKind;
+enum { OP_NONE };
 
 typedef enum { ATTR_INT, ATTR_FLOAT, ATTR_STRING, ATTR_INTS, ATTR_FLOATS, ATTR_TENSOR } AttrKind;
 typedef struct {
@@ -96,7 +93,7 @@ typedef struct {
     /* elementwise: a scalar expression over x, y, z and attributes; otherwise prose */
     const char *meaning;
 } OpInfo;
-extern const OpInfo op_info[OP_COUNT];
+extern const OpInfo op_info[]; /* by OpKind */
 OpKind op_named(const char *name, size_t n);
 
 /* Types of the outputs, into out[nout]. Errors: at call->loc, with both facts that disagree. */

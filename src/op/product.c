@@ -8,6 +8,7 @@
  * matmuls with other accesses, such as a slice of an operand.
  */
 #include "op/call.h"
+#include "op/kinds.h"
 
 enum { MOST_PARTS = 4096 }; /* the most cores of a machine */
 

@@ -4,6 +4,7 @@
  * result for the sum y over n points: "sum | x * x | sqrt(y)".
  */
 #include "op/build.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
 #include "op/build.h"
 
 #include "routine/routine.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

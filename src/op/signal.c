@@ -5,6 +5,7 @@
  * at GEMM speed. A fast transform would be another program over the same table.
  */
 #include "op/build.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

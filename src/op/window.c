@@ -4,6 +4,7 @@
  * dilation - before; a read outside of the input gives the operator's outside value.
  */
 #include "op/build.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

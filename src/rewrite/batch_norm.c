@@ -6,6 +6,7 @@
  * are computed by the operators' own meanings, at the element type of the model.
  */
 #include "rewrite/rules.h"
+#include "op/kinds.h"
 
 typedef struct {
     ValueId scale, shift;

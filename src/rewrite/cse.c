@@ -9,6 +9,7 @@
  * Cost    O(nodes), one hash per node.
  */
 #include "rewrite/internal.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

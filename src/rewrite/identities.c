@@ -1,6 +1,7 @@
 /* identities: rules that replace a node by one of its inputs, or two moves of data by one.
  */
 #include "rewrite/rules.h"
+#include "op/kinds.h"
 
 /* ---- a node that is one of its inputs -------------------------------------------------------- */
 

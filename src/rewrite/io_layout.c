@@ -5,6 +5,7 @@
  * model's own, and fusion puts them into the kernels at the model's edge.
  */
 #include "rewrite/rewrite.h"
+#include "op/kinds.h"
 
 #include <string.h>
 

@@ -9,6 +9,7 @@
  * Keeps   names of inputs and outputs; types of outputs.
  */
 #include "rewrite/rules.h"
+#include "op/kinds.h"
 
 typedef enum { RULE_EXACT, RULE_NEAR, RULE_FAST } RuleClass;
 typedef struct {

@@ -6,6 +6,7 @@
  * of the scores' scale then reads its keys unscaled.
  */
 #include "rewrite/rules.h"
+#include "op/kinds.h"
 
 #include <math.h>
 

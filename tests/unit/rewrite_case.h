@@ -9,6 +9,7 @@
     uint32_t seed;                                                                                 \
     bool odd; /* odd: inputs have NaN, infinities, zeros of both signs, denormals */
 #include "world.h"
+#include "op/kinds.h"
 
 #include <math.h>
 

@@ -3,6 +3,7 @@
 #include "graph/graph.h"
 
 #include "world.h"
+#include "op/kinds.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "op/op.h"
+#include "op/kinds.h"
 #include "text/text.h"
 
 typedef struct {

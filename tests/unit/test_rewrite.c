@@ -2,6 +2,7 @@
  * after on random values; where a pattern only looks like the rule's, it does not fire. */
 #include "lower/lower.h"
 #include "rewrite_case.h"
+#include "op/kinds.h"
 
 /* ---- comparing graphs ------------------------------------------------------------------------ */
 

@@ -3,6 +3,7 @@
  * last bit for NaN, infinities, signed zeros and denormals too; NEAR and FAST, but for rounding, of
  * ordinary numbers. A line without a graph does not compile. */
 #include "rewrite_case.h"
+#include "op/kinds.h"
 
 #define ROUNDING 1e-5f
 #define TURNS 8
