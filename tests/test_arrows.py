@@ -146,6 +146,13 @@ def test_an_upward_arrow_would_be_seen():
     assert not is_upward("fuse", "nest") and not is_upward("driver", "emit")
 
 
+def test_licences():
+    """Every folder of other people's sources has its licence in it, and a row of its own in REUSE.toml."""
+    for folder in (p for p in (ROOT / "third_party").iterdir() if p.is_dir()):
+        assert list(folder.glob("LICENSE*")), folder
+        assert f'path = "third_party/{folder.name}/**"' in (ROOT / "REUSE.toml").read_text(), folder
+
+
 # ---- the map -----------------------------------------------------------------------------------------
 
 
