@@ -145,6 +145,14 @@ TN_API TnStatus tn_model_state(const TnModel *m, int32_t i, TnState *out);
 TN_API int32_t tn_model_checks(const TnModel *m);
 TN_API const char *tn_model_check(const TnModel *m, int32_t i);
 
+/* What an ONNX model says about itself: its metadata_props by their keys, and its other fields as
+ * "onnx.producer_name", "onnx.graph_name", "onnx.graph_description", "onnx.domain",
+ * "onnx.description" and "onnx.version". "onnx.optional:x" names an input or output x that may be absent. */
+TN_API int32_t tn_model_metadata(const TnModel *m);
+/* Row i; NULL: there is none. */
+TN_API const char *tn_model_metadata_key(const TnModel *m, int32_t i);
+TN_API const char *tn_model_metadata_value(const TnModel *m, int32_t i);
+
 /* A size of a symbol: { "batch", 8 }. */
 typedef struct TnDim {
     const char *symbol;

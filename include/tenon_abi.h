@@ -280,6 +280,9 @@ typedef struct TnManifest {
     const TnBlockInfo *blocks; /* [nblock] */
     int32_t nblock, reserved_2;
     const char *single;
+    /* [2 * nmetadata] what the model says about itself: a key, its value, the next key, … */
+    const char *const *metadata;
+    int32_t nmetadata, reserved_3;
 } TnManifest;
 
 const TnManifest *tenon_manifest(void);

@@ -271,6 +271,30 @@ model_solve(PyObject *self, PyObject *sizes)
     return all;
 }
 
+/* ((key, value), …) */
+static PyObject *
+model_metadata(PyObject *self, void *unused)
+{
+    TnModel *m = ((ModelObject *)self)->model;
+    int32_t n = tn_model_metadata(m);
+    PyObject *all = PyTuple_New(n);
+
+    (void)unused;
+    for (int32_t i = 0; i < n && all; i++) {
+        const char *key = tn_model_metadata_key(m, i), *value = tn_model_metadata_value(m, i);
+        PyObject *k = PyUnicode_DecodeUTF8(key, (Py_ssize_t)strlen(key), "replace"),
+                 *v = PyUnicode_DecodeUTF8(value, (Py_ssize_t)strlen(value), "replace");
+        PyObject *one = k && v ? PyTuple_Pack(2, k, v) : NULL;
+        Py_XDECREF(k);
+        Py_XDECREF(v);
+        if (!one)
+            Py_CLEAR(all);
+        else
+            PyTuple_SetItem(all, i, one);
+    }
+    return all;
+}
+
 static PyMethodDef model_methods[] = {
     { "solve", model_solve, METH_O,
       "solve({symbol: size}): the inputs, with the sizes that follow from these" },
@@ -283,6 +307,7 @@ static PyGetSetDef model_fields[] = {
     { "single", model_single, NULL, "why requests run one by one, or None", NULL },
     { "states", model_states, NULL,
       "((input, output, dtype, dims, axis, in_place), ...) of what a session keeps", NULL },
+    { "metadata", model_metadata, NULL, "((key, value), ...) of what the model says", NULL },
     { "kernels", model_kernels, NULL, "the nodes that each kernel came from", NULL },
     { 0 }
 };

@@ -16,6 +16,7 @@ class Model:
     outputs: tuple[tuple[str, str, tuple[int | str, ...]], ...]
     summary: str
     states: tuple[tuple[str, str, str, tuple[str, ...], int, bool], ...]
+    metadata: tuple[tuple[str, str], ...]
     kernels: tuple[str, ...]
     single: str | None
     def __new__(cls, path: Any, name: str | None = None) -> Model: ...

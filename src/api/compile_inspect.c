@@ -24,6 +24,7 @@ typedef struct {
     VEC(Port) input, output;
     VEC(const char *) symbol, check, kernel, state;
     const char *arena; /* bytes between kernels, as a formula; NULL: not known */
+    Metadata metadata;
     VEC(CensusCount) census;
     const Unsupported *unsupported;
     uint32_t nunsupported;
@@ -55,7 +56,7 @@ facts_of_onnx(TnContext *ctx, Arena *a, const char *path, Bytes file, ModelFacts
 {
     Ctx *c = &ctx->c;
     Census census = { 0 };
-    ImportOptions plain = { 0 };
+    ImportOptions plain = { .metadata = &f->metadata };
 
     if (!import_census(c, a, path, file, &census))
         return false;
@@ -183,6 +184,8 @@ facts_of_artefact(TnContext *ctx, Arena *a, const char *path, ModelFacts *f)
         VEC_PUSH(a, &f->symbol, m->symbols[i]);
     for (int32_t i = 0; i < m->nconstraint; i++)
         VEC_PUSH(a, &f->check, m->constraints[i]);
+    for (int32_t i = 0; TN_HAS(m, nmetadata) && i < m->nmetadata; i++)
+        VEC_PUSH(a, &f->metadata, ((Metadatum){ m->metadata[2 * i], m->metadata[2 * i + 1] }));
     for (int32_t i = 0; i < m->nkernel; i++)
         VEC_PUSH(a, &f->kernel, m->kernels[i].origin);
     return true;
@@ -256,6 +259,26 @@ text_census(Text *t, const ModelFacts *f)
                     f->unsupported[i].reason);
 }
 
+/* Long values, such as alphabets, by their beginning. */
+static void
+text_metadata(Text *t, const ModelFacts *f)
+{
+    enum { MOST = 60 };
+
+    for (uint32_t i = 0, shown = 0; i < f->metadata.n; i++) {
+        if (!strncmp(f->metadata.at[i].key, "onnx.", 5))
+            continue; /* told by other lines */
+        const char *value = f->metadata.at[i].value;
+        size_t n = strcspn(value, "\r\n");
+        bool whole = n <= MOST && !value[n];
+        n = n <= MOST ? n : MOST;
+        while (!whole && n && (value[n] & 0xc0) == 0x80)
+            n--; /* not within a character */
+        text_printf(t, "%-12s %s: %.*s%s\n", shown++ ? "" : "metadata", f->metadata.at[i].key, (int)n,
+                    value, whole ? "" : " …");
+    }
+}
+
 static void
 print_text(Text *t, const ModelFacts *f)
 {
@@ -272,6 +295,7 @@ print_text(Text *t, const ModelFacts *f)
     text_list(t, "symbols", f->symbol.at, f->symbol.n);
     text_list(t, "checks", f->check.at, f->check.n);
     text_list(t, "states", f->state.at, f->state.n);
+    text_metadata(t, f);
     if (f->arena)
         text_printf(t, "%-12s %s bytes between kernels\n", "memory", f->arena);
     text_printf(t, "%-12s ", "weights");
@@ -329,6 +353,19 @@ json_census(Text *t, const ModelFacts *f)
 }
 
 static void
+json_metadata(Text *t, const ModelFacts *f)
+{
+    text_add(t, ",\n  \"metadata\": {");
+    for (uint32_t i = 0; i < f->metadata.n; i++) {
+        text_add(t, i ? ",\n    " : "\n    ");
+        text_json(t, f->metadata.at[i].key);
+        text_add(t, ": ");
+        text_json(t, f->metadata.at[i].value);
+    }
+    text_add(t, f->metadata.n ? "\n  }" : "}");
+}
+
+static void
 print_json(Text *t, const ModelFacts *f)
 {
     text_member(t, "{\n  ", "file", f->file);
@@ -346,6 +383,7 @@ print_json(Text *t, const ModelFacts *f)
     json_list(t, "symbols", f->symbol.at, f->symbol.n);
     json_list(t, "checks", f->check.at, f->check.n);
     json_list(t, "states", f->state.at, f->state.n);
+    json_metadata(t, f);
     text_member(t, ",\n  ", "arena_bytes", f->arena);
     json_list(t, "kernels", f->kernel.at, f->kernel.n);
     json_census(t, f);

@@ -77,6 +77,7 @@ typedef struct {
     uint64_t weights_hash;
     const char *summary;
     const char *remarks; /* comment lines of the last stage, for its dump; or NULL */
+    Metadata metadata;   /* of an ONNX model, for those who run it */
     DriverReport *report;
     Page *page;     /* the HTML page of all stages; NULL: not requested */
     Text explained; /* for the page: what fusion decided, by graph … */

@@ -114,6 +114,7 @@ read_model(Job *j)
         ImportOptions o = j->set->import;
         o.is_state = states_named;
         o.user = j;
+        o.metadata = &j->metadata;
         return replace_graph(j, import_onnx(c, j->arena, j->model_path, j->file, &o));
     }
     if (j->set->import.nshape)

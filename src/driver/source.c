@@ -173,6 +173,7 @@ bool
 source_host(Job *j, bool single_file, const void *embed_weights)
 {
     Text t = { .arena = j->arena };
+    const char **metadata = NEW_ARRAY(j->arena, const char *, 2 * (size_t)j->metadata.n + 1);
     HostProgram p = {
         .graph = j->graph,
         .plan = j->plan,
@@ -184,6 +185,8 @@ source_host(Job *j, bool single_file, const void *embed_weights)
         .policy = j->policy,
         .prefix = j->o->prefix,
         .single = j->single,
+        .metadata = metadata,
+        .nmetadata = j->metadata.n,
         .embed_weights = embed_weights,
         .state_rows = j->o->state_capacity,
         .max_trips = j->o->max_trips,
@@ -192,6 +195,10 @@ source_host(Job *j, bool single_file, const void *embed_weights)
         .output_format = port_formats(j, true),
     };
 
+    for (uint32_t i = 0; i < j->metadata.n; i++) {
+        metadata[2 * i] = j->metadata.at[i].key;
+        metadata[2 * i + 1] = j->metadata.at[i].value;
+    }
     /* quick: after the kernels, in one unit */
     text_add(&t, emit_c_host_prelude(single_file || j->o->quick));
     if (!emit_c_host(j->ctx, &t, &p, single_file))

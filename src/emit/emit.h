@@ -62,6 +62,8 @@ typedef struct {
     const TnBatchPolicy *policy; /* the order of blocks of many requests; NULL: by depth */
     /* why requests cannot run together; NULL: they can, or were not to */
     const char *single;
+    const char *const *metadata; /* [2 * nmetadata]: a key, its value, the next key, … */
+    uint32_t nmetadata;
     int64_t max_trips, max_calls; /* of a loop; call depth; 0: EMIT_MAX_TRIPS, EMIT_MAX_CALLS */
 } HostProgram;
 #define EMIT_MAX_TRIPS (INT64_C(1) << 30)

@@ -175,6 +175,38 @@ state_table(Host *h)
     return "tn_states";
 }
 
+/* C promises no literal above this length. */
+enum { MOST_LITERAL = 4095 };
+
+static void
+long_text(Host *h, uint32_t i, const char *s)
+{
+    text_printf(h->t, "static const char tn_metadata_%u[] = {", i);
+    for (uint32_t at = 0; *s; s++, at++)
+        text_printf(h->t, at % 16 ? " '\\%03o'," : "\n    '\\%03o',", (unsigned char)*s);
+    text_add(h->t, " 0};\n");
+}
+
+static void
+metadata_table(Host *h)
+{
+    uint32_t n = 2 * h->p->nmetadata;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (strlen(h->p->metadata[i]) > MOST_LITERAL)
+            long_text(h, i, h->p->metadata[i]);
+    text_add(h->t, n ? "static const char *const tn_metadata[] = {\n" : "");
+    for (uint32_t i = 0; i < n; i++) {
+        text_add(h->t, i % 2 ? "" : "    ");
+        if (strlen(h->p->metadata[i]) > MOST_LITERAL)
+            text_printf(h->t, "tn_metadata_%u", i);
+        else
+            host_string(h->t, h->p->metadata[i]);
+        text_add(h->t, i % 2 ? ",\n" : ", ");
+    }
+    text_add(h->t, n ? "};\n\n" : "");
+}
+
 static void
 manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
 {
@@ -183,6 +215,7 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
     const char *output_formats =
         format_table(h, "tn_output_formats", p->output_format, h->g->output.n);
     const char *states = state_table(h);
+    metadata_table(h);
     text_printf(h->t, "static int\ntn_cpu_ok(void)\n{\n    return %s;\n}\n\n",
                 p->machine->cpu_level
                     ? arena_printf(h->t->arena, "tn_cpu_level() >= %u", p->machine->cpu_level)
@@ -220,8 +253,8 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
                 h->batch ? "tn_batch_info" : "0", h->batch ? h->batch->block.n : 0);
     if (p->single)
         host_string(h->t, p->single);
-    text_add(h->t, p->single ? "\n    };\n    return &manifest;\n}\n"
-                             : "0\n    };\n    return &manifest;\n}\n");
+    text_printf(h->t, "%s, %s, %u, 0\n    };\n    return &manifest;\n}\n", p->single ? "" : "0",
+                p->nmetadata ? "tn_metadata" : "0", p->nmetadata);
 }
 
 bool

@@ -11,6 +11,14 @@ typedef struct {
     const int64_t *dims;
 } ImportShape;
 
+/* What a model says about itself: its metadata_props by their keys, and its other fields as
+ * "onnx.graph_name", …; "onnx.optional:x" for each input or output x that may be absent, with
+ * "tensor" or "sequence". */
+typedef struct {
+    const char *key, *value;
+} Metadatum;
+typedef VEC(Metadatum) Metadata;
+
 typedef struct {
     const Binding *dim;
     uint32_t ndim; /* --dim batch=2: symbols fixed before inference */
@@ -26,6 +34,7 @@ typedef struct {
     /* Is this input a state of a session? NULL: there are no states. */
     bool (*is_state)(void *user, const char *input);
     void *user;
+    Metadata *metadata; /* filled; NULL: not wanted */
 } ImportOptions;
 
 /* Maps a model file. library: or may it be a compiled one? Errors: it is a folder, or of another

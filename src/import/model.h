@@ -45,6 +45,8 @@ typedef struct {
 
 typedef VEC(ValueId) ValueList;
 
+/* What the model says about itself, and which of its inputs and outputs may be absent. */
+void metadata_read(Model *m, Metadata *to);
 /* A parsed model, in memory of the arena. Checks lengths and nesting before unpacking. (read.c) */
 OnnxModel *model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o);
 Loc node_loc(Arena *a, const char *path, const OnnxNode *n, uint32_t index);

@@ -370,6 +370,8 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
         model_report(&m, DIAG_MODEL, "the graph has no outputs");
         return NULL;
     }
+    if (o && o->metadata)
+        metadata_read(&m, o->metadata);
     uint64_t *mark = NEW_ARRAY(arena, uint64_t, m.from->n_output + 1);
     if (!input_read(&m, o) || !model_body(&m, &output, mark))
         return NULL;

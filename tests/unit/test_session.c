@@ -299,22 +299,27 @@ longer_structs_load(void **state)
     tn_model_free(m);
     TnValueInfo info = TN_INIT(TnValueInfo);
     info.format = "unknown";
-    make_model("first.so", "-DMORE=-32", NULL); /* before requests ran together */
+    make_model("first.so", "-DMORE=-16", NULL); /* before there were metadata */
+    assert_int_equal(tn_load(ctx, in_folder("first.so"), &m), TN_OK);
+    assert_int_equal(tn_model_metadata(m), 0);
+    assert_null(tn_model_metadata_key(m, 0));
+    tn_model_free(m);
+    make_model("first.so", "-DMORE=-48", NULL); /* before requests ran together */
     assert_int_equal(tn_load(ctx, in_folder("first.so"), &m), TN_OK);
     assert_int_equal(tn_model_blocks(m), 0);
     assert_null(tn_model_single(m));
     tn_model_free(m);
-    make_model("first.so", "-DMORE=-64", NULL); /* before there were states */
+    make_model("first.so", "-DMORE=-80", NULL); /* before there were states */
     assert_int_equal(tn_load(ctx, in_folder("first.so"), &m), TN_OK);
     assert_int_equal(tn_model_states(m), 0);
     assert_int_equal(tn_model_inputs(m), 2);
     tn_model_free(m);
-    make_model("first.so", "-DMORE=-80", NULL); /* before inputs had formats */
+    make_model("first.so", "-DMORE=-96", NULL); /* before inputs had formats */
     assert_int_equal(tn_load(ctx, in_folder("first.so"), &m), TN_OK);
     assert_int_equal(tn_model_input(m, 0, &info), TN_OK);
     assert_null(info.format);
     tn_model_free(m);
-    make_model("short.so", "-DMORE=-88", NULL);
+    make_model("short.so", "-DMORE=-104", NULL);
     says(tn_load(ctx, in_folder("short.so"), &m), TN_MODEL, "do not belong together");
 }
 
