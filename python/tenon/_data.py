@@ -171,13 +171,13 @@ class Table:
 
 
 def _element(text: str) -> tuple[Any, tuple[int, ...]]:
-    from ._model import _dtype
+    from ._values import dtype_of
 
     name, _, dims = text.rstrip("]").partition("[")
     return (
         ("int64", ())
         if not dims and name not in _ELEMENTS
-        else (_dtype(name), tuple(int(d) for d in dims.split(",") if d.strip()))
+        else (dtype_of(name), tuple(int(d) for d in dims.split(",") if d.strip()))
     )
 
 

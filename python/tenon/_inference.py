@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from . import _native
 from ._compile import compile
 from ._model import Model, Value, load
+from ._values import is_split
 
 PROVIDER = "CPUExecutionProvider"
 
@@ -26,16 +27,45 @@ _ELEMENT = {
 } | {f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("int", "uint") for bits in (2, 4, 8, 16, 32, 64)}
 
 
-def _type_name(value: Value) -> str:
-    element = _ELEMENT.get(value.dtype) or value.dtype.replace("f", "float", 1)
-    return f"tensor({element})"
-
-
 class NodeArg(NamedTuple):
     """An input or an output: a dimension is a number, or the name of one that is open."""
     name: str
     type: str
     shape: list[int | str]
+
+
+def _element(dtype: str) -> str:
+    return _ELEMENT.get(dtype) or dtype.replace("f", "float", 1)
+
+
+def _described(values: Sequence[Value], optional: Mapping[str, str], output: bool) -> list[NodeArg]:
+    """As ONNX has them: two tensors of a map or a sequence are one value."""
+    made, i, names = [], 0, tuple(v.name for v in values)
+    while i < len(values):
+        v, whole = values[i], is_split(names, i)
+        kind, shape = f"tensor({_element(v.dtype)})", list(v.shape)
+        if whole:
+            other, shape = values[i + 1], []
+            if v.name.endswith(".values"):
+                kind = f"map({_element(other.dtype)},{kind})"
+                kind = f"seq({kind})" if output else kind
+            elif optional.get(whole) != "tensor":
+                kind = f"seq({kind})"
+            kind = f"optional({kind})" if whole in optional else kind
+        made.append(NodeArg(whole or v.name, kind, shape))
+        i += 2 if whole else 1
+    return made
+
+
+class ModelMetadata(NamedTuple):
+    """What a model says about itself: labels, alphabets, who made it."""
+    custom_metadata_map: dict[str, str]
+    producer_name: str
+    graph_name: str
+    graph_description: str
+    domain: str
+    description: str
+    version: int
 
 
 class GraphOptimizationLevel:
@@ -142,7 +172,9 @@ class InferenceSession:
         self._options = sess_options or SessionOptions()
         self._model = _model_of(path_or_bytes, self._options, options)
         self._session = self._model.session(self._options.intra_op_num_threads)
-        self._inputs, self._outputs = map(_arguments, (self._model.inputs, self._model.outputs))
+        optional = self._session._optional
+        self._inputs = _described(self._model.inputs, optional, False)
+        self._outputs = _described(self._model.outputs, optional, True)
         self._names = tuple(x.name for x in self._outputs)
 
     @property
@@ -175,6 +207,19 @@ class InferenceSession:
         """Names, types and shapes of the outputs."""
         return list(self._outputs)
 
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model says about itself; labels and alphabets in ``custom_metadata_map``."""
+        own = dict(self._model._native.metadata)
+        return ModelMetadata(
+            self._model.metadata,
+            own.get("onnx.producer_name", ""),
+            own.get("onnx.graph_name", ""),
+            own.get("onnx.graph_description", ""),
+            own.get("onnx.domain", ""),
+            own.get("onnx.description", ""),
+            int(own.get("onnx.version", 0)),
+        )
+
     def get_overridable_initializers(self) -> list[NodeArg]:
         """None: an initializer is a constant, or with ``given=`` an input."""
         return []
@@ -203,10 +248,6 @@ class InferenceSession:
 
     def __repr__(self) -> str:
         return f"<tenon.InferenceSession: {self._model.summary}>"
-
-
-def _arguments(values: Sequence[Value]) -> list[NodeArg]:
-    return [NodeArg(v.name, _type_name(v), list(v.shape)) for v in values]
 
 
 def _warn_of(providers: Sequence[Any] | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
+from ._values import is_split, shown, split, whole_names
 
 if TYPE_CHECKING:
     from ._ragged import Ragged
@@ -77,101 +78,6 @@ class State(NamedTuple):
     in_place: bool
 
 
-# ---- maps and sequences: two tensors each, and one value in Python ----
-
-_PARTS = {".values": ".keys", ".items": ".sizes"}
-_NUMPY = {"str": "object", "bool": "bool"}
-_ML = {
-    "bf16": "bfloat16",
-    "f8e8m0": "float8_e8m0fnu",
-    "f6e2m3": "float6_e2m3fn",
-    "f6e3m2": "float6_e3m2fn",
-    "f4e2m1": "float4_e2m1fn",
-    "i4": "int4",
-    "i2": "int2",
-    "u4": "uint4",
-    "u2": "uint2",
-}
-
-
-def _dtype(name: str) -> Any:
-    """NumPy's type of these elements; that of ml_dtypes where it has none, or bytes without that
-    package."""
-    if name in _ML or name.startswith("f8"):
-        try:
-            import ml_dtypes
-        except ImportError:
-            return "float32" if name == "bf16" else "int8" if name[0] == "i" else "uint8"
-        return getattr(ml_dtypes, _ML.get(name) or "float8_" + name[2:])
-    return _NUMPY.get(name) or {"f": "float", "i": "int", "u": "uint"}[name[0]] + name[1:]
-
-
-def _is_split(names: Sequence[str], i: int) -> str | None:
-    """What ``names[i]`` and the name behind it are two parts of; None: nothing."""
-    for first, second in _PARTS.items():
-        whole = names[i].removesuffix(first)
-        if whole != names[i] and names[i + 1:i + 2] == (whole + second,):
-            return whole
-    return None
-
-
-def _split(name: str, x: Any, inputs: Mapping[str, Value]) -> dict[str, Any]:
-    """A dict or a list of arrays as the two inputs that a map or a sequence of the model is; other
-    values as they are."""
-    import numpy as np
-
-    from ._numbers import as_type
-    if isinstance(x, Mapping) and f"{name}.keys" in inputs:
-        return {
-            part: as_type(list(items), _dtype(inputs[part].dtype), f"input {part}")
-            for part, items in ((f"{name}.keys", x), (f"{name}.values", x.values()))
-        }
-    if (x is None or isinstance(x, (list, tuple))) and f"{name}.sizes" in inputs:
-        dtype = _dtype(inputs[f"{name}.items"].dtype)
-        arrays = [as_type(item, dtype, f"input {name}, item {i}") for i, item in enumerate(x or ())]
-        rank = inputs[f"{name}.sizes"].shape[1]
-        sizes = np.array([a.shape for a in arrays], "int64").reshape(
-            len(arrays), -1 if arrays else rank if isinstance(rank, int) else 0
-        )
-        return {
-            f"{name}.items": (
-                np.concatenate([a.ravel() for a in arrays])
-                if arrays
-                else np.empty(0, dtype)
-            ),
-            f"{name}.sizes": sizes,
-        }
-    return {name: x}
-
-
-def _joined(first: Any, second: Any, is_map: bool) -> list:
-    """A dict for each row of a table, by its columns' labels; or the items of a sequence."""
-    if is_map:
-        labels = second.tolist()
-        return [dict(zip(labels, row)) for row in first.tolist()]
-    items, at = [], 0
-    for shape in map(tuple, second.tolist()):
-        count = 1
-        for n in shape:
-            count *= n
-        items.append(first[at:at + count].reshape(shape))
-        at += count
-    return items
-
-
-def _shown(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
-    """Outputs by name, the parts of maps and sequences put together."""
-    made, i = {}, 0
-    while i < len(names):
-        whole = _is_split(names, i)
-        if whole is None:
-            made[names[i]] = arrays[i]
-        else:
-            made[whole] = _joined(arrays[i], arrays[i + 1], names[i].endswith(".values"))
-        i += 1 if whole is None else 2
-    return made
-
-
 def _packed(inputs: Any, known: Mapping[str, Value]) -> dict[str, Ragged]:
     """Those of ``inputs`` that are batches without padding, by name."""
     if not any(name.endswith(".offsets") for name in known):
@@ -185,7 +91,7 @@ def _packed(inputs: Any, known: Mapping[str, Value]) -> dict[str, Ragged]:
     }
 
 
-def _by_name(inputs: Any, known: Mapping[str, Value], named: int = 0) -> dict[str, Any]:
+def _by_name(inputs: Any, known: Mapping[str, Any], named: int = 0) -> dict[str, Any]:
     """Of a list, beside which ``named`` others are given, offsets may be left out."""
     if isinstance(inputs, Mapping):
         return dict(inputs)
@@ -216,14 +122,20 @@ def _unpacked(inputs: Any, known: Mapping[str, Value]) -> Any:
 
 
 def _arguments(
-    inputs: Mapping[str, Any] | Sequence[Any], known: Mapping[str, Value]
+    inputs: Mapping[str, Any] | Sequence[Any],
+    known: Mapping[str, Value],
+    names: Sequence[str],
+    optional: Mapping[str, str],
 ) -> tuple[tuple, dict]:
+    """``names``: the inputs by position where sequences count as one."""
     inputs = _unpacked(inputs, known)
+    if not isinstance(inputs, Mapping) and len(inputs) == len(names) < len(known):
+        inputs = dict(zip(names, inputs))
     if not isinstance(inputs, Mapping):
         return tuple(inputs), {}
     given = {}
     for name, x in inputs.items():
-        given |= {name: x} if name in known else _split(name, x, known)
+        given |= {name: x} if name in known else split(name, x, known, optional)
     return (), given
 
 
@@ -258,12 +170,18 @@ class Session(_native.Session):
         self._inputs = {i.name: i for i in model.inputs}
         self._rows = {o.name: o.shape[0] for o in model.outputs if o.shape}
         self._program = model._program
+        self._whole = whole_names(tuple(self._inputs))
+        self._optional = {
+            key.removeprefix("onnx.optional:"): kind
+            for key, kind in model._native.metadata
+            if key.startswith("onnx.optional:")
+        }
 
     def __new__(cls, model: Model, threads: int = 0, state_capacity: int = 0) -> Session:
         names = [tuple(v.name for v in values) for values in (model.inputs, model.outputs)]
         if cls is Session and (
             model._program is not None
-            or any(_is_split(all, i) for all in names for i in range(len(all)))
+            or any(is_split(all, i) for all in names for i in range(len(all)))
             or any(name.endswith(".offsets") for name in names[0])
         ):
             cls = _JoiningSession
@@ -278,7 +196,7 @@ class Session(_native.Session):
             if not isinstance(inputs, Mapping):
                 inputs = self._program.named(inputs)
             inputs = self._program.request(inputs)
-        return _arguments(inputs, self._inputs)
+        return _arguments(inputs, self._inputs, self._whole, self._optional)
 
     def fork(self, into: Session | None = None) -> Session:
         """A session whose states hold what those of this one hold: ``into``, another one of the
@@ -341,7 +259,7 @@ class Session(_native.Session):
                     f"{', '.join(self._names)}"
                 )
             given = tuple(out.get(name) for name in self._names)
-        return _shown(self._names, self._run(args, kwargs, given))
+        return shown(self._names, self._run(args, kwargs, given), self._optional)
 
     def run_many(
         self, requests: Iterable[Mapping[str, Any] | Sequence[Any]]
@@ -354,7 +272,7 @@ class Session(_native.Session):
         """
         given = [self._taken(inputs) for inputs in _listed(requests, "run_many")]
         return [
-            _shown(self._names, one) if type(one) is tuple else one
+            shown(self._names, one, self._optional) if type(one) is tuple else one
             for one in self._run_many(given)
         ]
 
@@ -425,7 +343,9 @@ class _JoiningSession(Session):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         both: Any = args or kwargs
         if args and kwargs:
-            both = {**_by_name(args, self._inputs, len(kwargs)), **kwargs}
+            one_each = len(args) + len(kwargs) == len(self._whole)
+            known = dict.fromkeys(self._whole) if one_each else self._inputs
+            both = {**_by_name(args, known, len(kwargs)), **kwargs}
         made = tuple(self.run(both).values())
         return made[0] if len(made) == 1 else made
 
@@ -483,6 +403,11 @@ class Model(_native.Caller):
     def summary(self) -> str:
         """Target, kernels and weights in one line."""
         return self._native.summary
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the ONNX model says about itself, labels or an alphabet: its ``metadata_props``."""
+        return {k: v for k, v in self._native.metadata if not k.startswith("onnx.")}
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ class TenonRep(BackendRep):
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         if not isinstance(inputs, (list, tuple)):
             inputs = (inputs,)
-        return self.session._run(tuple(inputs), {}, None)
+        return tuple(self.session.run(list(inputs)).values())
 
 
 class TenonBackend(Backend):

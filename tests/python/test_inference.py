@@ -45,6 +45,21 @@ def test_arguments_are_described_as_there(pair):
     assert ours.get_providers() == theirs.get_providers() == ["CPUExecutionProvider"]
 
 
+def test_metadata_are_kept(tmp_path):
+    """Labels, an alphabet longer than C's longest literal, bytes above 127; by the artefact too."""
+    proto = parts()
+    told = {"character": "\n".join(chr(c) for c in range(0x4e00, 0x4e00 + 2000)), "names": '{0: "caf\u00e9"}', "empty": "", "what?": "\\ \"" * 3000}
+    for key, value in told.items():
+        proto.metadata_props.add(key=key, value=value)
+    proto.producer_name, proto.domain, proto.doc_string, proto.model_version, proto.graph.doc_string = "a maker", "a.domain", "what it does", 7, "of the graph"
+    ours, theirs = (module.InferenceSession(proto.SerializeToString()).get_modelmeta() for module in (tenon, pytest.importorskip("onnxruntime")))
+    for field in ("custom_metadata_map", "producer_name", "graph_name", "domain", "description", "version", "graph_description"):
+        assert getattr(ours, field) == getattr(theirs, field), field
+    tenon.compile(proto, tmp_path / "parts.so")
+    assert tenon.load(tmp_path / "parts.so").metadata == told
+    assert tenon.inspect(tmp_path / "parts.so")["metadata"].items() >= told.items()
+
+
 @pytest.mark.parametrize("kind, name", [(T.FLOAT, "float"), (T.DOUBLE, "double"), (T.FLOAT16, "float16"), (T.BFLOAT16, "bfloat16"), (T.INT8, "int8"),
                                         (T.UINT64, "uint64"), (T.BOOL, "bool"), (T.STRING, "string"), (T.FLOAT8E4M3FN, "float8e4m3fn")])
 def test_types_have_the_names_of_there(kind, name):
