@@ -248,16 +248,6 @@ row_gather_axis(RowPart *r)
     return NO_SLOT;
 }
 
-bool
-row_is_gathered(Draft *w)
-{
-    Contraction view;
-    const Kernel *k = w->p->k;
-
-    return k->npart == 1 && row_of(w, 0, 0).placed &&
-           (!nest_contraction(w->c, k->part[0].nest, &view) || !view.row);
-}
-
 /* ---- pieces of programs ---------------------------------------------------------------------- */
 
 const Expr *

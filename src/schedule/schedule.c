@@ -287,35 +287,27 @@ schedule_lays_alike(const char *program, const char *other)
     return !x && !y;
 }
 
+/* Of programs with equal prices the first is chosen. Copies of all others come last. */
+static void (*const writers[])(Draft *w) = {
+    write_independent, write_two_sided, write_group, write_scaled,
+    write_contraction, write_gemv,      write_dots,  write_window_channels,
+    write_window,      write_transpose, write_rows,  write_skips,
+};
+
 Choices
 schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant,
                  bool far, const char *like)
 {
     Kernel begin = kernel_copy(a, k);
     bool *none = NEW_ARRAY(a, bool, k->nin + 1);
-    Draft w = { .c = c, .a = a, .constant = constant ? constant : none, .like = like };
+    Draft w = { .c = c, .a = a, .constant = constant ? constant : none, .far = far, .like = like };
     Choices out = { .refused = NULL };
     SizeGuard many = many_samples(c, a, k), where = many.n ? many : k->guard;
 
     draft_begin(&w, &begin, m);
-    if (write_independent(&w, far) || write_two_sided(&w) || write_group(&w) || write_scaled(&w))
-        ;
-    else if (row_is_gathered(&w))
-        write_rows(&w);
-    else if (write_contraction(&w)) {
-        write_gemv(&w);
-        write_dots(&w);
-    } else if (!write_window_channels(&w) && !write_window(&w) && !write_alone(&w) &&
-               !write_transpose(&w))
-        write_rows(&w);
-    write_skips(&w);
+    for (uint32_t i = 0; i < sizeof writers / sizeof *writers; i++)
+        writers[i](&w);
     price_programs(&w, k, &where, far && constant, &out);
-    /* none could be carried out, or all are too long */
-    if (least_straight(&out) > MOST_STRAIGHT) {
-        draft_begin(&w, &begin, m);
-        write_rows(&w);
-        price_programs(&w, k, &where, far && constant, &out);
-    }
     if (!out.n) {
         draft_begin(&w, &begin, m);
         write_default(&w);

@@ -1,6 +1,6 @@
 /* write: candidate programs for kernels, by the properties of their nests. Each writer knows one
- * kind of work; it writes all programs that may be good, with their numbers, and leaves the choice
- * to their price. */
+ * kind of work; it writes all programs that may be good, with their numbers, or none, and leaves the
+ * choice to their price. All writers are asked. */
 #ifndef TENON_WRITE_H
 #define TENON_WRITE_H
 
@@ -11,6 +11,7 @@ typedef struct {
     Arena *a;
     Points *p;            /* the kernel's initial points: for the names of loops */
     const bool *constant; /* [nin] of the kernel: known at compile time */
+    bool far;             /* constants come from memory in every call */
     /* use this program's constant layouts; NULL: any */
     const char *like;
     VEC(const char *) program; /* found so far, as text */
@@ -62,33 +63,27 @@ int64_t vectors_in_flight(const Machine *m);
  * Bounds the lists, the price decides. */
 enum { FEWER = 4, FEWER_OPEN = 2 };
 
-/* Contractions: matrix multiplications, their batches, convolutions, einsums. False: none. */
-bool write_contraction(Draft *w);
-/* Contractions of one row under a window, whose columns are pixels: a convolution to one channel, a
- * window of many points. */
-bool write_alone(Draft *w);
+/* Separate parts, each by the best of its own programs with the required constant layouts. */
+void write_independent(Draft *w);
+/* Two sums over short axes, one of the other's results: a Winograd transform. */
+void write_two_sided(Draft *w);
+/* Contractions among parts over shared rows; lanes along rows, or along columns
+ * (write_group_columns.c). */
+void write_group(Draft *w);
+/* Sums over groups of a contraction's results, times scales. */
+void write_scaled(Draft *w);
+/* Contractions: matrix multiplications, their batches, convolutions, einsums. */
+void write_contraction(Draft *w);
 void write_gemv(Draft *w); /* skinny GEMM and GEMV */
 void write_dots(Draft *w); /* GEMV whose sum is contiguous in its columns */
 /* A window that slides over its outputs: depthwise convolution, pooling. */
-bool write_window(Draft *w);
+void write_window(Draft *w);
 /* Such windows with channels innermost; their results may also be summed over complete planes. */
-bool write_window_channels(Draft *w);
+void write_window_channels(Draft *w);
 /* Movement whose inputs are contiguous along another axis than its outputs: transposes. */
-bool write_transpose(Draft *w);
-/* Contractions among parts over shared rows; lanes along rows, or along columns
- * (write_group_columns.c). */
-bool write_group(Draft *w);
-/* Sums over groups of a contraction's results, times scales. */
-bool write_scaled(Draft *w);
-/* Two sums over short axes, one of the other's results: a Winograd transform. */
-bool write_two_sided(Draft *w);
-/* Separate parts, each by the best of its own programs with the required constant layouts. */
-bool write_independent(Draft *w, bool far);
+void write_transpose(Draft *w);
 /* Parts that share rows, reductions, elementwise work: anything. */
 void write_rows(Draft *w);
-/* Does the only part sum gathered elements, with contiguous outputs? As a contraction it would have
- * no shared rows. */
-bool row_is_gathered(Draft *w);
 /* Has some reduction a support that its rows determine? Narrower tiles of rows skip more. */
 bool has_support(Draft *w);
 /* Copies of all programs so far in which reductions skip points outside of their support. */

@@ -680,18 +680,17 @@ image_columns(const GemmDraft *g)
     return n;
 }
 
-/* alone: one row under a window, whose columns are the image's pixels; or all others. */
-static bool
-write_products(Draft *w, bool alone)
+void
+write_contraction(Draft *w)
 {
     const Points *p = w->p;
     if (p->k->npart != 1)
-        return false;
+        return;
     GemmDraft g = { .w = w, .l = draft_low(w, 0) };
     TileShape best[TILE_SHAPES];
 
-    if (!gemm_axes_of(g.l, &g.gemm) || alone != (!g.gemm.nrow && g.gemm.windowed))
-        return false;
+    if (!gemm_axes_of(g.l, &g.gemm))
+        return;
     g.part = part_name(p, 0);
     g.lanes = machine_lanes(p->m, g.gemm.k.reduce->dtype);
     g.nrows = expr_or(g.gemm.rows, -1);
@@ -748,17 +747,4 @@ write_products(Draft *w, bool alone)
                                         .panels = 1,
                                         .in_place = true,
                                         .copy_rows = !g.a_direct && !g.a_constant });
-    return w->program.n > 0;
-}
-
-bool
-write_contraction(Draft *w)
-{
-    return write_products(w, false);
-}
-
-bool
-write_alone(Draft *w)
-{
-    return write_products(w, true);
 }

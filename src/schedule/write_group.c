@@ -378,14 +378,14 @@ write_even(Group *g)
 /* vectors of rows in a task, in tiles; bounds the list, prices decide */
 enum { MOST_TILES = 4 };
 
-bool
+void
 write_group(Draft *w)
 {
     const Machine *m = w->p->m;
     Group g;
 
     if (!group_of(w, &g))
-        return false;
+        return;
     g.lanes = machine_lanes(m, DT_F32);
     /* Accumulators, a row of vectors and one broadcast fill the registers. Square tiles load least
      * (gemm_axes.h). The widest power of two, as the sizes of heads are, that is no wider than
@@ -396,7 +396,7 @@ write_group(Draft *w)
     write_group_columns(&g);
     write_decode_attention(&g);
     if (!ends_in_product(&g))
-        return w->program.n > 0;
+        return;
     for (int blocks = 0; blocks < 2; blocks++)
         for (int64_t tiles = 1; tiles <= MOST_TILES; tiles *= 2)
             if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
@@ -411,5 +411,4 @@ write_group(Draft *w)
     }
     if (has_support(w))
         write_even(&g);
-    return true;
 }

@@ -16,14 +16,14 @@ steps_of(Arena *a, const char *program, const char *name)
     return end ? arena_printf(a, "%.*s", (int)(end - at), at) : at;
 }
 
-bool
-write_independent(Draft *w, bool far)
+void
+write_independent(Draft *w)
 {
     const Kernel *k = w->p->k;
     Text t = { .arena = w->a };
 
     if (!kernel_has_independent_parts(k))
-        return false;
+        return;
     for (uint32_t i = 0; i < k->npart; i++) {
         const char *name = part_name(w->p, i),
                    *steps = w->like ? steps_of(w->a, w->like, name) : NULL;
@@ -31,13 +31,12 @@ write_independent(Draft *w, bool far)
         uint32_t best = 0;
         part.part = &k->part[i];
         part.npart = 1;
-        Choices own = schedule_choices(w->c, w->a, &part, w->p->m, w->constant, far, steps);
+        Choices own = schedule_choices(w->c, w->a, &part, w->p->m, w->constant, w->far, steps);
         if (!own.n)
-            return false;
+            return;
         while (steps && best + 1 < own.n && !schedule_lays_alike(own.at[best].program, steps))
             best++;
         text_printf(&t, "alone %s\n%s%s", name, own.at[best].program, i + 1 < k->npart ? "\n" : "");
     }
     write_program(w, &t);
-    return true;
 }

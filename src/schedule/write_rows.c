@@ -328,6 +328,10 @@ write_rows(Draft *w)
     uint32_t n = w->p->k->npart, shared = n > 1 ? w->p->k->shared : 0;
     RowPart *row = rows_of(w, shared);
 
+    /* tasks of one part cannot wait for those of another */
+    for (uint32_t i = 0; i < n && n > 1 && !shared; i++)
+        if (row[i].nown)
+            return;
     if (n == 1 && (write_scan(w, &row[0]) || write_scatter(w, &row[0])))
         return;
     write_parts(w, row, shared, "");

@@ -196,13 +196,13 @@ write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
 /* Rows of a task if their number is symbolic: bounds the list, prices decide. */
 static const int64_t chunks[] = { 64, 256 };
 
-bool
+void
 write_scaled(Draft *w)
 {
     Scaled s = { .w = w };
 
     if (!recognise(&s))
-        return false;
+        return;
     for (int64_t vectors = WIDEST_PANEL; vectors > 0; vectors--) {
         /* Registers: floats and integers of a tile, a row of columns, and one vector each for a
          * broadcast and for masked bits. */
@@ -217,5 +217,4 @@ write_scaled(Draft *w)
             if (s.rows < 0 || s.rows > chunks[i])
                 write_tile(&s, rows, vectors, (chunks[i] + rows - 1) / rows * rows);
     }
-    return w->program.n > 0;
 }

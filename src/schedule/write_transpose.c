@@ -113,7 +113,7 @@ write_blocks(Draft *w, Transpose *u, Level cache, int64_t bytes)
     }
 }
 
-bool
+void
 write_transpose(Draft *w)
 {
     const Kernel *k = w->p->k;
@@ -124,25 +124,25 @@ write_transpose(Draft *w)
 
     if (k->npart != 1 || r.reduce || n->nwrite != 1 || r.free < r.nown ||
         nest_axes_of_kind(n, AXIS_REDUCE) || !r.along || r.nown < 2)
-        return false;
+        return;
     Accesses all = nest_accesses(w->c, w->a, n);
     if (all.n > NEST_MAX_AXES || !turned_axis(&r, &all, r.own[r.nown - 1], axis, load, &nload))
-        return false;
+        return;
     while (r.own[at] != axis[0])
         at++;
     if (at >= r.nown - r.nfused)
-        return false;
+        return;
     uint32_t run = run_before(&r, at);
     int64_t bytes = dtype_info[load[0]->dtype].bytes, lanes = w->p->m->vector_bytes / bytes;
     if (bytes < 4 || dtype_info[n->param[n->write[0].out].type->dtype].bytes != bytes ||
         expr_or(row_extent(&r, r.own + at - run + 1, run), INT64_MAX) < lanes ||
         expr_or(row_extent(&r, r.own + r.nown - r.nfused, r.nfused), INT64_MAX) < lanes)
-        return false;
+        return;
     for (uint32_t i = 0; i < nload; i++)
         for (uint32_t o = 0; o < all.n; o++)
             if (dtype_info[load[i]->dtype].bytes != bytes ||
                 (all.at[o].load != load[i] && all.at[o].load->u.load.slot == load[i]->u.load.slot))
-                return false;
+                return;
     Transpose turn = {
         .r = &r, .y = r.own + at - run + 1, .ny = run, .load = load, .nload = nload, .lanes = lanes
     };
@@ -151,5 +151,4 @@ write_transpose(Draft *w)
     write_blocks(w, &turn, LEVEL_L1, bytes);
     if (w->p->m->level[LEVEL_L2].bytes)
         write_blocks(w, &turn, LEVEL_L2, bytes);
-    return true;
 }

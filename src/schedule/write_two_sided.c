@@ -251,17 +251,16 @@ write_numbers(Tiles *t, int64_t vectors)
     write_program(w, &out);
 }
 
-bool
+void
 write_two_sided(Draft *w)
 {
     Tiles t = { .w = w };
 
     if (!recognise(&t))
-        return false;
+        return;
     int64_t lanes = low_lanes(t.part[1].l, t.part[1].moving->dtype),
             channels = expr_or(low_extent(t.part[1].l, t.part[1].lane), -1);
     for (int64_t vectors = 1; vectors <= 2; vectors++)
         if (channels > 0 && channels % (vectors * lanes) == 0)
             write_numbers(&t, vectors);
-    return w->program.n > 0;
 }

@@ -75,10 +75,9 @@ window_of(Draft *wr, Window *w)
 
     *w = (Window){ .w = wr, .l = draft_low(wr, 0), .reduce = part_reduction(wr->p, 0) };
     const Scalar *read = window_read(w->l, w->reduce, MAX_WINDOW, &w->sums, &last);
-    if (!read || !input_tile_recognise(w->l, read,
-                                       (InputTileAxes){ .sum = w->reduce->u.reduce.axes,
-                                                        .wanted = (AxisSet)1 << last },
-                                       &w->image))
+    if (!read ||
+        !input_tile_recognise(w->l, read, (InputTileAxes){ .sum = w->reduce->u.reduce.axes },
+                              &w->image))
         return false;
     if (w->image.nouter || w->image.slide[w->image.nslide - 1].axis != last)
         return false;
@@ -175,15 +174,15 @@ write_window_tiles(const Window *w, int64_t rows, int64_t vectors)
         write_window_tile(w, rows, vectors, pad);
 }
 
-bool
+void
 write_window(Draft *w)
 {
     Window win;
 
     if (w->p->k->npart != 1 || !window_of(w, &win))
-        return false;
+        return;
     if (!win.nouter)
-        return false; /* no planes: one image, so there is nothing to distribute */
+        return; /* no planes: one image, so there is nothing to distribute */
     for (int64_t vectors = 1; vectors <= MOST_VECTORS; vectors *= 2) {
         for (int64_t rows = 1; rows * vectors <= MOST_SUMS; rows *= 2)
             write_window_tiles(&win, rows, vectors);
@@ -191,5 +190,4 @@ write_window(Draft *w)
             /* all rows of a small image, without a remainder */
             write_window_tiles(&win, win.down, vectors);
     }
-    return w->program.n > 0;
 }

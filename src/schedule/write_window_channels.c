@@ -275,17 +275,17 @@ write_planes(Channels *k, int64_t across, int64_t vectors)
     write_program(w, &t);
 }
 
-bool
+void
 write_window_channels(Draft *w)
 {
     const Points *p = w->p;
     if (p->k->npart > 2)
-        return false;
+        return;
     Low *l = draft_low(w, 0);
     Channels k = { .w = w, .l = l, .reduce = part_reduction(p, 0), .name = part_name(p, 0) };
 
     if (!recognise(&k) || (p->k->npart > 1 && !sums_planes(&k)))
-        return false;
+        return;
     const Machine *m = p->m;
     int64_t lanes = low_lanes(l, k.reduce->dtype), channels = expr_or(low_extent(l, k.channel), -1);
     const Slide *first = &k.image.slide[0];
@@ -322,5 +322,4 @@ write_window_channels(Draft *w)
                 if (high == 0 || band < high)
                     write_band(&k, band, across, vectors);
         }
-    return w->program.n > 0;
 }
