@@ -119,7 +119,8 @@ choice_remark(Job *j, const Kernel *k, const Choices *choices)
 
 typedef struct {
     const char *program, *remark;
-    double seconds; /* negative: there is no program */
+    const WrittenSteps *written; /* where the user wrote it; NULL: nobody did */
+    double seconds;              /* negative: there is no program */
     const Expr *predicted;
     Sym query;
     /* the value of the first kernel that uses it; NULL: only its price was queried */
@@ -262,7 +263,8 @@ pinned(Prices *p, const Pins *pins, const Kernel *k, Sym value, const bool *cons
 {
     Job *j = p->j;
     Pin *own = pins_of(pins, value, false);
-    Chosen chosen = own ? (Chosen){ .program = own->steps,
+    Chosen chosen = own ? (Chosen){ .program = own->steps->steps,
+                                    .written = own->steps,
                                     .remark = "as the file of choices says",
                                     .seconds = -1 }
                         : *chosen_of(p, k, constant);
@@ -420,6 +422,7 @@ choose_in(Prices *p, Graph *g, Pins *pins, Text *remarks)
             chosen->asked = chosen->asked ? chosen->asked : value;
         }
         k->schedule = chosen->program;
+        k->written = chosen->written;
         k->predicted = chosen->predicted;
         own_variants(j, k, &chosen->variants);
         text_add(remarks, "; %");

@@ -301,7 +301,7 @@ bool library_link(Job *j, const char **flag);
 typedef struct {
     Sym value;
     SizeGuard where;
-    const char *steps;
+    const WrittenSteps *steps;
     Loc loc;
     bool used;
 } Pin;

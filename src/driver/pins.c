@@ -14,12 +14,14 @@
 
 /* The steps between braces, one per line. */
 static bool
-read_steps(Parse *p, Arena *a, const char **steps)
+read_steps(Parse *p, Arena *a, const WrittenSteps **steps)
 {
     Text t = { .arena = a };
+    WrittenSteps *written = NEW(a, WrittenSteps);
 
     if (!parse_expect(p, "{"))
         return false;
+    written->at = *p;
     for (; p->s < p->end && *p->s != '}'; p->s++) {
         if (*p->s == '\n') {
             p->line++;
@@ -27,7 +29,9 @@ read_steps(Parse *p, Arena *a, const char **steps)
         }
         text_bytes(&t, p->s, 1);
     }
-    *steps = text_str(&t);
+    written->at.end = p->s;
+    written->steps = text_str(&t);
+    *steps = written;
     return parse_expect(p, "}");
 }
 
@@ -77,7 +81,9 @@ pins_variants(Job *j, const Pins *pins, Sym value, const Kernel *k)
 
     for (uint32_t i = 0; i < pins->n; i++)
         if (!strcmp(pins->at[i].value, value) && pins->at[i].where.n) {
-            out.at[out.n++] = variant_of(j, k, &pins->at[i].where, pins->at[i].steps);
+            out.at[out.n++] = variant_of(j, k, &pins->at[i].where, pins->at[i].steps->steps);
+            out.at[out.n - 1]->schedule = pins->at[i].steps->steps;
+            out.at[out.n - 1]->written = pins->at[i].steps;
             pins->at[i].used = true;
         }
     return out;

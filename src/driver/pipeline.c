@@ -312,13 +312,18 @@ stage_fuse(Job *j)
 typedef struct {
     Job *j;
     const Graph *g;
+    bool ok;
 } FormatQuery;
 
 static const Format *const *
 formats_wanted(void *user, NodeId n)
 {
-    const FormatQuery *w = user;
-    return schedule_formats(w->j->ctx, w->j->arena, w->g->node.at[n].kernel);
+    FormatQuery *w = user;
+    const Kernel *k = w->g->node.at[n].kernel;
+    const Format *const *wanted = schedule_formats(w->j->ctx, w->j->arena, k);
+
+    w->ok &= wanted || !k->schedule; /* else its text does not parse */
+    return wanted;
 }
 
 static bool
@@ -326,9 +331,13 @@ stage_format(Job *j)
 {
     GraphList all = graph_all(j->graph, j->arena);
 
-    for (uint32_t i = 0; i < all.n; i++)
+    for (uint32_t i = 0; i < all.n; i++) {
+        FormatQuery query = { j, all.at[i], true };
         if (has_unscheduled(all.at[i]))
-            format_constants(all.at[i], formats_wanted, &(FormatQuery){ j, all.at[i] });
+            format_constants(all.at[i], formats_wanted, &query);
+        if (!query.ok)
+            return false;
+    }
     weights_share(j);
     return true;
 }

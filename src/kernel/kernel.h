@@ -142,6 +142,13 @@ typedef struct {
 /* The symbol of guards for a run's number of threads. No model's dimension has this name. */
 #define THREADS_SYMBOL "$threads"
 
+/* Where a user wrote a kernel's program: a cursor from its first step to its end, for messages. It
+ * is about Kernel.schedule as long as that is `steps`. */
+typedef struct {
+    const char *steps;
+    Parse at;
+} WrittenSteps;
+
 typedef struct Kernel Kernel;
 struct Kernel {
     Sym name;           /* for people: conv_relu */
@@ -162,6 +169,7 @@ struct Kernel {
     const Expr *grain; /* least number of iterations worth a thread; >= 1 */
     /* the program that makes the tree (schedule/program.h), a step a line; NULL: none was chosen */
     const char *schedule;
+    const WrittenSteps *written; /* where a user wrote that program; NULL: nobody did */
     /* [ps] predicted time of a call on one core, over symbols; NULL: unknown */
     const Expr *predicted;
     /* Other trees of it (variant.c): kernels over the same buffers that run if their guards hold,

@@ -348,12 +348,14 @@ parse_block(KernelText *t, Block *b)
 
 /* Steps in braces, as lines without indentation: schedule parses them. */
 static bool
-parse_schedule(Parse *p, Arena *a, const char **steps)
+parse_schedule(Parse *p, Arena *a, Kernel *k)
 {
     Text t = { .arena = a };
+    WrittenSteps *written = NEW(a, WrittenSteps);
 
     if (!parse_expect(p, "{"))
         return false;
+    written->at = *p;
     for (parse_skip(p); p->s < p->end && *p->s != '}'; parse_skip(p)) {
         const char *from = p->s;
         while (p->s < p->end && *p->s != '\n' && *p->s != '}' && *p->s != ';')
@@ -364,7 +366,9 @@ parse_schedule(Parse *p, Arena *a, const char **steps)
         text_bytes(&t, from, (size_t)(to - from));
         text_add(&t, "\n");
     }
-    *steps = text_str(&t);
+    written->at.end = p->s;
+    k->schedule = written->steps = text_str(&t);
+    k->written = written;
     return parse_expect(p, "}");
 }
 
@@ -379,7 +383,7 @@ parse_fact(KernelText *t, bool *more)
     if (parse_accept(p, "origin"))
         return parse_string(p, &k->origin);
     if (parse_accept(p, "schedule"))
-        return parse_schedule(p, t->arena, &k->schedule);
+        return parse_schedule(p, t->arena, k);
     if (parse_accept(p, "trips"))
         return (k->trips = parse_index(&t->scope)) != NULL;
     if (parse_accept(p, "grain"))

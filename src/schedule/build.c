@@ -53,6 +53,8 @@ take_steps(Points *p, Arena *a, const Program *program, uint32_t first, uint32_t
             step_print(&t, &program->step.at[i]);
             text_printf(&t, "`: %s", p->why);
             *why = text_str(&t);
+            if (program->fault)
+                *program->fault = program->step.at[i].loc;
             return false;
         }
     return true;

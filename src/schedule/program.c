@@ -135,6 +135,15 @@ peek_word(Line *l)
     return n;
 }
 
+/* The next word, for a message. */
+static const char *
+here(Line *l)
+{
+    size_t n = peek_word(l);
+
+    return n ? arena_printf(l->p.ctx->arena, "`%.*s`", (int)n, l->p.s) : "the end of the step";
+}
+
 static bool
 word_is(Line *l, const char *word)
 {
@@ -181,7 +190,12 @@ parse_count(Line *l, int64_t *out)
 static bool
 parse_positive(Line *l, int64_t *out)
 {
-    return parse_count(l, out) && *out > 0;
+    const char *before = l->p.s;
+
+    if (parse_count(l, out) && *out > 0)
+        return true;
+    l->p.s = before;
+    return false;
 }
 
 static bool
@@ -197,15 +211,20 @@ parse_argument(Line *l, const FormWord *f, Step *s)
                parse_error(&l->p, "%s: a name for what it makes is missing", verb_name[s->verb]);
     case 'N':
         return parse_positive(l, f->numbers ? &s->rest : &s->number) ||
-               parse_error(&l->p, "%s: a positive number is expected here", verb_name[s->verb]);
+               parse_error(&l->p, "%s: a positive number is expected, found %s", verb_name[s->verb],
+                           here(l));
     case 'Z':
         return parse_count(l, f->numbers ? &s->rest : &s->number) ||
-               parse_error(&l->p, "%s: a number is expected here", verb_name[s->verb]);
+               parse_error(&l->p, "%s: a number is expected, found %s", verb_name[s->verb],
+                           here(l));
     case 'W':
+        if (!peek_word(l) && s->nloop > 1) /* a word misspelt ends the list of loops */
+            l->p.s -= strlen(s->loop[--s->nloop]);
         return (*(f->words ? &s->word2 : &s->word) = parse_word(l)) ||
-               parse_error(&l->p, "%s: a word such as %s is expected here", verb_name[s->verb],
+               parse_error(&l->p, "%s: a word such as %s is expected, found %s", verb_name[s->verb],
                            s->verb == VERB_run ? "serial, unroll, vector or parallel"
-                                               : "reg or scratch");
+                                               : "reg or scratch",
+                           here(l));
     case 'F': l->p.end = l->end; return (s->format = parse_format(&l->p, NULL)) != NULL;
     case 'A':
         while (peek_word(l) && !(l->p.s[0] == '-' && l->p.s[1] == '>')) {
@@ -223,8 +242,9 @@ parse_argument(Line *l, const FormWord *f, Step *s)
                parse_error(&l->p, "%s: the name of a loop is missing", verb_name[s->verb]);
     }
     if (!word_is(l, f->word))
-        return parse_error(&l->p, "%s: expected `%s` here; the form is: %s %s", verb_name[s->verb],
-                           f->word, verb_name[s->verb], verb_form[s->verb]);
+        return parse_error(&l->p, "%s: expected `%s`, found %s; the form is: %s %s",
+                           verb_name[s->verb], f->word, here(l), verb_name[s->verb],
+                           verb_form[s->verb]);
     l->p.s += strlen(f->word);
     return true;
 }
@@ -246,7 +266,7 @@ stands_here(Line *l, const FormWord *f)
 static bool
 parse_step(Line *l, Arena *a, Program *out)
 {
-    Step s = { .verb = VERB_COUNT };
+    Step s = { .verb = VERB_COUNT, .loc = parse_here(&l->p) };
 
     for (Verb v = 0; v < VERB_COUNT; v++)
         if (word_is(l, verb_name[v]))
@@ -255,7 +275,8 @@ parse_step(Line *l, Arena *a, Program *out)
         Text t = { .arena = l->p.ctx->arena };
         for (Verb v = 0; v < VERB_COUNT; v++)
             text_printf(&t, "%s%s", v ? ", " : "", verb_name[v]);
-        return parse_error(&l->p, "no step of a schedule is called so; there are %s", text_str(&t));
+        return parse_error(&l->p, "no step of a schedule is called %s; there are %s", here(l),
+                           text_str(&t));
     }
     l->p.s += strlen(verb_name[s.verb]);
     FormWord f = { .at = verb_form[s.verb] };
@@ -270,8 +291,8 @@ parse_step(Line *l, Arena *a, Program *out)
             return false;
     }
     if (peek_word(l))
-        return parse_error(&l->p, "%s: nothing more is expected here; the form is: %s %s",
-                           verb_name[s.verb], verb_name[s.verb], verb_form[s.verb]);
+        return parse_error(&l->p, "%s: %s is too much; the form is: %s %s", verb_name[s.verb],
+                           here(l), verb_name[s.verb], verb_form[s.verb]);
     VEC_PUSH(a, &out->step, s);
     return true;
 }
@@ -288,12 +309,16 @@ step_end(const char *s, const char *end)
 }
 
 bool
-program_parse(Ctx *c, Arena *a, const char *file, const char *text, Program *out)
+program_parse(Ctx *c, Arena *a, const Kernel *k, const char *text, Program *out)
 {
-    Line l = { .p = parse_begin(c, file, (Bytes){ (const uint8_t *)text, strlen(text) }) };
-    const char *end = l.p.end;
+    Line l = { .p = parse_begin(c, k->name, (Bytes){ (const uint8_t *)text, strlen(text) }) };
 
-    *out = (Program){ .arena = a };
+    if (k->written && k->written->steps == text) {
+        l.p = k->written->at;
+        l.p.ctx = c;
+    }
+    const char *end = l.p.end;
+    *out = (Program){ .arena = a, .fault = NEW(a, Loc) };
     while (l.p.s < end) {
         l.end = step_end(l.p.s, end);
         if (peek_word(&l) && !parse_step(&l, a, out))

@@ -13,7 +13,7 @@
 #ifndef TENON_PROGRAM_H
 #define TENON_PROGRAM_H
 
-#include "nest/nest.h"
+#include "kernel/kernel.h"
 
 typedef enum {
 #define VERB(name, form, meaning) VERB_##name,
@@ -42,17 +42,19 @@ typedef struct Step {
     int64_t number, rest;     /* the first and second N; 0: not given */
     Word word, word2;
     const Format *format; /* F */
+    Loc loc;
 } Step;
 
 typedef struct Program {
     Arena *arena;
+    Loc *fault; /* the step that was last refused */
     VEC(Step) step;
 } Program;
 
 void step_print(Text *t, const Step *s);
 void program_print(Text *t, const Program *p, int indent); /* a line a step */
 /* Steps end at a line's end or a comma; `;` starts a comment. Errors: reported at line and
- * column. */
-bool program_parse(Ctx *c, Arena *a, const char *file, const char *text, Program *out);
+ * column of where a user wrote the kernel's program, else of the text. */
+bool program_parse(Ctx *c, Arena *a, const Kernel *k, const char *text, Program *out);
 
 #endif

@@ -27,8 +27,7 @@ schedule_build_text(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *t
     Program program;
 
     *why = "its text does not parse";
-    return program_parse(c, a, k->name, text, &program) &&
-           schedule_build(c, a, k, m, &program, why);
+    return program_parse(c, a, k, text, &program) && schedule_build(c, a, k, m, &program, why);
 }
 
 static int
@@ -149,8 +148,7 @@ schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *
     Program steps;
 
     *why = "its text does not parse";
-    if (!program_parse(c, a, k->name, program, &steps) ||
-        !schedule_build(c, a, &built, m, &steps, why))
+    if (!program_parse(c, a, k, program, &steps) || !schedule_build(c, a, &built, m, &steps, why))
         return (Choice){ .seconds = -1 };
     uint32_t n = schedule_pieces(k, &steps);
     if (n > 1 && !(piece = build_pieces(c, a, k, m, &steps, n, why)))
@@ -332,7 +330,7 @@ schedule_formats(Ctx *c, Arena *a, const Kernel *k)
     const Format **out = NEW_ARRAY(a, const Format *, k->nin + 1);
     Arena *scratch = arena_child(a);
     Program program;
-    bool ok = k->schedule && program_parse(c, scratch, k->name, k->schedule, &program);
+    bool ok = k->schedule && program_parse(c, scratch, k, k->schedule, &program);
 
     for (uint32_t i = 0; ok && i < program.step.n; i++)
         for (uint32_t b = 0; b < k->nin; b++)
@@ -350,9 +348,24 @@ schedule_sums_text(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const ch
     Text t = { .arena = a };
     Program steps;
 
-    return program_parse(c, a, k->name, program, &steps) && schedule_sums(c, a, &own, m, &steps, &t)
+    return program_parse(c, a, k, program, &steps) && schedule_sums(c, a, &own, m, &steps, &t)
                ? text_str(&t)
                : NULL;
+}
+
+/* The kernel, or its variant v; at the step that is refused. */
+static bool
+does_not_fit(Ctx *c, const Kernel *k, const Kernel *v, const Program *program, const char *why)
+{
+    Text when = { .arena = c->arena };
+    Loc loc = program->fault && program->fault->file && v->written ? *program->fault : (Loc){ 0 };
+
+    loc.node = arena_printf(c->arena, "kernel %s", k->name);
+    if (v->guard.n)
+        text_add(&when, " where ");
+    guard_print(&when, &v->guard);
+    return diag_error(&c->diags, DIAG_USAGE, loc, "its schedule%s does not fit: %s",
+                      text_str(&when), why);
 }
 
 static const char *
@@ -373,14 +386,15 @@ schedule_variant(Ctx *c, Arena *a, const Kernel *k, Kernel *v, const Machine *m)
 {
     Text when = { .arena = a };
     const char *why = "it has no schedule";
+    Program program = { 0 };
 
     guard_print(&when, &v->guard);
     for (uint32_t i = 0; i < k->nin; i++)
         v->buffer.at[i].format = k->buffer.at[i].format;
-    if (!v->schedule || !schedule_build_text(c, a, v, m, v->schedule, &why))
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name },
-                          "the schedule of this kernel where %s does not fit: %s", text_str(&when),
-                          why);
+    if (v->schedule && !program_parse(c, a, v, v->schedule, &program))
+        return false;
+    if (!v->schedule || !schedule_build(c, a, v, m, &program, &why))
+        return does_not_fit(c, k, v, &program, why);
     for (uint32_t i = 0; i < k->nin; i++)
         if (!format_same(v->buffer.at[i].format, k->buffer.at[i].format))
             return diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name },
@@ -394,6 +408,7 @@ bool
 schedule_kernel(Ctx *c, Arena *a, Kernel *k, const Machine *m, ScheduleLevel level)
 {
     const char *why;
+    Program program;
 
     k->tree = (Block){ .arena = a };
     k->nloop = 0;
@@ -405,9 +420,10 @@ schedule_kernel(Ctx *c, Arena *a, Kernel *k, const Machine *m, ScheduleLevel lev
         k->schedule = plain_program(c, a, k, m);
         k->nvariant = 0;
     }
-    if (!schedule_build_text(c, a, k, m, k->schedule, &why))
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name },
-                          "the schedule of this kernel does not fit: %s", why);
+    if (!program_parse(c, a, k, k->schedule, &program))
+        return false;
+    if (!schedule_build(c, a, k, m, &program, &why))
+        return does_not_fit(c, k, k, &program, why);
     for (uint32_t i = 0; i < k->nvariant; i++)
         if (!schedule_variant(c, a, k, k->variant[i], m))
             return false;

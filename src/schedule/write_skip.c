@@ -217,7 +217,7 @@ static void
 shorten(Draft *w, const char *text, const Shortened *list, uint32_t n)
 {
     Program p;
-    Sym task = program_parse(w->c, w->a, w->p->k->name, text, &p) ? parallel_loop(&p) : NULL;
+    Sym task = program_parse(w->c, w->a, w->p->k, text, &p) ? parallel_loop(&p) : NULL;
     int64_t by = task ? step_of(&p, list, n, false) : 0;
     int64_t with_makers = task ? step_of(&p, list, n, true) : 0;
 

@@ -238,6 +238,29 @@ def test_dim_fixes_symbols_of_text(tenon):
     tenon.fails(MODEL, "compile", text, "--dim", "n=9", says="--dim n=9: the model has it from 1 to 8")
 
 
+@pytest.mark.parametrize("steps, line, says", [
+    ("split i by 0 -> a b", 3, "12: error: split: a positive number is expected, found `0`"),
+    ("splitt i by 2 -> a b", 3, "1: error: no step of a schedule is called `splitt`; there are split,"),
+    ("; first\n\norder i j, run i j vectr", 5, "20: error: run: a word such as serial, unroll, vector or parallel is expected, found `vectr`"),
+    ("order i j\nrun i vector", 4, "1: kernel relu: error: its schedule does not fit: step 2, `run i vector`: i cannot be the lanes"),
+    ("hold o in i", 3, "8: error: hold: expected `at`, found `in`; the form is: hold L"),
+])
+def test_schedule_errors_say_where_once(tenon, steps, line, says):
+    """In a file of choices, and in a text that was dumped and changed."""
+    text, choices = tenon.folder / "m.tn", tenon.folder / "m.choices"
+    text.write_text("graph @m(%x: f32[8, 4]) -> (%y) {\n  %y: f32[8, 4] = relu(%x)\n}\n")
+    choices.write_text(f"%y {{\n\n{steps}\n}}\n")
+    done = tenon("compile", text, "--choices", choices, "-o", "m.so")
+    assert done.returncode in (USAGE, MODEL) and done.stderr.count(" error: ") == 1, done.stderr
+    assert f"m.choices:{line}:{says}" in done.stderr, done.stderr
+    dump = tenon("compile", text, "--dump=choose", "--stop-after=choose").stdout
+    begin, rest = dump.split("schedule {\n", 1)
+    text.write_text(f"{begin}schedule {{\n{steps}\n{rest[rest.index('}'):]}")
+    done = tenon("compile", text, "-o", "m.so")
+    line += begin.count("\n") - 1
+    assert done.stderr.count(" error: ") == 1 and f"m.tn:{line}:{says}" in done.stderr, done.stderr
+
+
 def test_dim_of_text_with_programs_for_some_sizes_is_refused(tenon, model):
     assert tenon("compile", model, "--dump=choose", "--dump-dir", "d", "-o", "x.so").returncode == OK
     assert "variant batch" in (dump := next((tenon.folder / "work/d").iterdir())).read_text()
@@ -863,7 +886,7 @@ def test_schedules_can_be_given(tenon, model):
     file.write_text('%"y/out:0" {\n  hold o at h -> acc reg\n}\n')
     tenon.fails(USAGE, "compile", model, "--choices", file, says=["step 1, `hold o at h -> acc reg`", "there is no loop h; there are i, j, k"])
     file.write_text('%"y/out:0" {\n  holt o at j -> acc reg\n}\n')
-    tenon.fails(MODEL, "compile", model, "--choices", file, says=["no step of a schedule is called so", "split, fuse, order"])
+    tenon.fails(MODEL, "compile", model, "--choices", file, says=["no step of a schedule is called `holt`", "split, fuse, order"])
     file.write_text("%z {\n}\n")
     tenon.fails(USAGE, "compile", model, "--choices", file, says=[f"{file}:1: error: no kernel makes %z; kernels make %y/out:0"])
     file.write_text("hold o at j -> acc reg\n")

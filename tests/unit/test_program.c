@@ -475,9 +475,9 @@ programs_print_as_they_parse(void **state)
     for (size_t i = 0; i <= sizeof cases / sizeof *cases; i++) {
         const char *text = i < sizeof cases / sizeof *cases ? cases[i].program : more;
         Text t = { .arena = a }, u = { .arena = a };
-        assert_true(program_parse(&c, a, "program", text, &p));
+        assert_true(program_parse(&c, a, &(Kernel){ .name = "program" }, text, &p));
         program_print(&t, &p, 0);
-        assert_true(program_parse(&c, a, "program", text_str(&t), &q));
+        assert_true(program_parse(&c, a, &(Kernel){ .name = "program" }, text_str(&t), &q));
         program_print(&u, &q, 0);
         assert_string_equal(text_str(&t), text_str(&u));
         assert_int_equal(p.step.n, q.step.n);
