@@ -118,13 +118,16 @@ void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int report(TnContext *ctx, TnStatus s);
 /* What was last printed as an error, for failures under --json; "" if nothing was. */
 const char *reported(void);
-/* Work that takes over two seconds is shown on a terminal; nothing is when piped. */
+/* Work that takes over a second is shown on a terminal; nothing is when piped. */
 typedef struct {
     double start, shown;
     bool terminal, visible;
+    char what[64]; /* last told; empty: nothing yet */
+    int64_t done, total;
 } Progress;
 Progress progress_begin(void);
 void progress_show(void *progress, const char *what, int64_t done, int64_t total);
+void progress_go_on(Progress *p); /* show what was last told, with the seconds since */
 void progress_end(Progress *p);
 /* The end of work with a progress, and report. */
 int report_after(Progress *p, TnContext *ctx, TnStatus s);
@@ -147,8 +150,8 @@ void print_size(int64_t bytes); /* 48 B, 97.5 MB */
 /* signals that end the command wait from here … */
 void stop_defer(void);
 void stop_now(void); /* … to here */
-/* did one come? For TnCompileOptions.stopped */
-int32_t stop_asked(void *user);
+/* Did one come? For TnCompileOptions.stopped, whose user is a Progress, which goes on. */
+int32_t stop_asked(void *progress);
 typedef struct {
     char path[4096];
     int fd;
@@ -277,6 +280,7 @@ typedef struct {
     double operations, bytes, predicted_ms; /* of one run */
     double *ms;                             /* of each run */
     double median_ms, roof;                 /* share of what the machine could do */
+    bool from_cache; /* faster than what holds all of its data, which were nearer */
 } ProfileRow;
 typedef struct {
     const char *origin;

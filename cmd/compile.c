@@ -48,8 +48,9 @@ print_report(const Options *o, const char *path, const TnCompileReport *r)
         print_size(r->artefact_bytes);
         printf(" in %.1f s", r->seconds);
         if (r->cached_units)
-            printf(", %lld of %lld units from the cache", (long long)r->cached_units,
-                   (long long)(r->cached_units + r->compiled_units));
+            printf(", %lld of %lld unit%s from the cache", (long long)r->cached_units,
+                   (long long)(r->cached_units + r->compiled_units),
+                   r->cached_units + r->compiled_units == 1 ? "" : "s");
         putchar('\n');
         return;
     }

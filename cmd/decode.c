@@ -254,8 +254,12 @@ print_found(const Decode *k)
     printf("  %.3g tokens/s of the prompt\n  ",
            1e3 * (double)(k->tokens * k->o->context) / k->prefill_ms);
     print_size((int64_t)k->bytes);
-    printf(" a step: %.3g GB/s, %.1f %% of the %.3g GB/s at which memory is read\n  ",
-           1e-6 * k->bytes / ms, 1e5 * k->bytes / ms / k->read, 1e-9 * k->read);
+    double share = 1e3 * k->bytes / ms / k->read;
+    printf(" a step: %.3g GB/s, ", 1e-6 * k->bytes / ms);
+    printf(share > 1 ? "from cache: more" : "%.1f %% of", 100 * share);
+    printf(share > 1 ? " than the %.3g GB/s at which memory is read\n  "
+                     : " the %.3g GB/s at which memory is read\n  ",
+           1e-9 * k->read);
     print_size(tn_session_state_bytes(k->session));
     printf(" in states, arena ");
     print_size(tn_session_arena_bytes(k->session));

@@ -28,7 +28,8 @@ cmd_explain(TnContext *ctx, const Options *o)
     if (c->page && (o->plan || c->why || o->json))
         return usage_error(
             "--html writes a page with everything on it: leave out --plan, --why, --json");
-    options.stop_after = c->page ? "layout" : "fuse"; /* the page also tells the layouts */
+    /* the page also tells the layouts, and the text how many kernels are left after them */
+    options.stop_after = o->plan || c->why || o->json ? "fuse" : "layout";
     options.explain = o->plan ? 3 : o->json ? 2 : 1;
     options.print = print;
     int status = report_after(&p, ctx, tn_compile(ctx, o->model, NULL, &options, NULL));

@@ -167,7 +167,7 @@ columns(const char *text)
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-#define QUIET_SECONDS 2.0
+#define QUIET_SECONDS 1.0
 #define EVERY_SECONDS 0.1
 
 Progress
@@ -180,14 +180,25 @@ void
 progress_show(void *progress, const char *what, int64_t done, int64_t total)
 {
     Progress *p = progress;
+
+    snprintf(p->what, sizeof p->what, "%s", what);
+    p->done = done;
+    p->total = total;
+    progress_go_on(p);
+}
+
+void
+progress_go_on(Progress *p)
+{
     double now = seconds();
 
-    if (!p->terminal || now - p->start < QUIET_SECONDS || now - p->shown < EVERY_SECONDS)
+    if (!p->terminal || !*p->what || now - p->start < QUIET_SECONDS ||
+        now - p->shown < EVERY_SECONDS)
         return;
     p->shown = now;
     p->visible = true;
-    fprintf(stderr, "\r\033[K%s: %lld of %lld, %.0f s", what, (long long)done, (long long)total,
-            now - p->start);
+    fprintf(stderr, "\r\033[K%s: %lld of %lld, %.0f s", p->what, (long long)p->done,
+            (long long)p->total, now - p->start);
     fflush(stderr);
 }
 

@@ -59,9 +59,9 @@ stop_now(void)
 }
 
 int32_t
-stop_asked(void *user)
+stop_asked(void *progress)
 {
-    (void)user;
+    progress_go_on(progress);
     return came != 0;
 }
 

@@ -20,7 +20,7 @@ typedef struct {
     const char *file, *kind;                        /* "ONNX", "Tenon text", "artefact" */
     const char *name, *producer, *target, *summary; /* NULL: does not apply */
     int64_t opset;                                  /* 0: does not apply */
-    int64_t nodes, weights_bytes;
+    int64_t nodes, inner_nodes, weights_bytes;      /* inner: of branches and bodies of loops */
     VEC(Port) input, output;
     VEC(const char *) symbol, check, kernel, state;
     const char *arena; /* bytes between kernels, as a formula; NULL: not known */
@@ -64,6 +64,7 @@ facts_of_onnx(TnContext *ctx, Arena *a, const char *path, Bytes file, ModelFacts
     f->producer = census.producer;
     f->opset = census.opset;
     f->nodes = census.nodes;
+    f->inner_nodes = census.inner_nodes;
     f->weights_bytes = census.weights_bytes;
     for (uint32_t i = 0; i < census.input.n; i++)
         VEC_PUSH(a, &f->input, ((Port){ census.input.at[i].name, census.input.at[i].type, NULL }));
@@ -112,6 +113,19 @@ callee_text(const Node *n)
     return "";
 }
 
+static void
+count_graph(Arena *a, const Graph *g, ModelFacts *f)
+{
+    int64_t bytes;
+
+    f->nodes += g->node.n - 1;
+    for (NodeId n = 1; n < g->node.n; n++)
+        count_row(a, f, callee_text(&g->node.at[n]));
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (g->value.at[v].data && type_static_bytes(g->value.at[v].type, &bytes))
+            f->weights_bytes += bytes;
+}
+
 static bool
 facts_of_text(TnContext *ctx, Arena *a, const char *path, Bytes file, ModelFacts *f)
 {
@@ -122,17 +136,11 @@ facts_of_text(TnContext *ctx, Arena *a, const char *path, Bytes file, ModelFacts
         return false;
     f->kind = "Tenon text";
     f->name = g->name;
-    f->nodes = g->node.n - 1;
     ports_of_graph(&ctx->c, a, g, f);
-    for (NodeId n = 1; n < g->node.n; n++) {
-        const Node *node = &g->node.at[n];
-        count_row(a, f, callee_text(node));
-    }
-    for (ValueId v = 1; v < g->value.n; v++) {
-        int64_t bytes;
-        if (g->value.at[v].data && type_static_bytes(g->value.at[v].type, &bytes))
-            f->weights_bytes += bytes;
-    }
+    GraphList all = graph_all(g, a);
+    for (uint32_t i = 0; i < all.n; i++)
+        count_graph(a, all.at[i], f);
+    f->inner_nodes = f->nodes - (g->node.n - 1);
     return true;
 }
 
@@ -242,8 +250,12 @@ text_ports(Text *t, const char *title, const Port *port, uint32_t n)
 static void
 text_census(Text *t, const ModelFacts *f)
 {
-    text_printf(t, "%-12s %lld node%s\n", "operators", (long long)f->nodes,
-                f->nodes == 1 ? "" : "s");
+    text_printf(t, "%-12s ", "operators");
+    text_count(t, (uint64_t)f->nodes, "node");
+    if (f->inner_nodes)
+        text_printf(t, ", %lld of them in branches, loops and functions",
+                    (long long)f->inner_nodes);
+    text_add(t, "\n");
     for (uint32_t i = 0; i < f->census.n; i++)
         text_printf(t, "%-12s %6lld  %s\n", "", (long long)f->census.at[i].count,
                     f->census.at[i].name);
@@ -251,8 +263,9 @@ text_census(Text *t, const ModelFacts *f)
         text_printf(t, "%-12s every node can be compiled\n", "supported");
         return;
     }
-    text_printf(t, "%-12s %u node%s cannot be compiled yet\n", "unsupported", f->nunsupported,
-                f->nunsupported == 1 ? "" : "s");
+    text_printf(t, "%-12s ", "unsupported");
+    text_count(t, f->nunsupported, "node");
+    text_add(t, " cannot be compiled yet\n");
     for (uint32_t i = 0; i < f->nunsupported; i++)
         text_printf(t, "%-12s %s%s%s: %s\n", "", f->unsupported[i].node,
                     *f->unsupported[i].op ? " " : "", f->unsupported[i].op,
@@ -376,8 +389,8 @@ print_json(Text *t, const ModelFacts *f)
     text_member(t, ",\n  ", "summary", f->summary);
     if (f->opset)
         text_printf(t, ",\n  \"opset\": %lld", (long long)f->opset);
-    text_printf(t, ",\n  \"nodes\": %lld,\n  \"weights_bytes\": %lld", (long long)f->nodes,
-                (long long)f->weights_bytes);
+    text_printf(t, ",\n  \"nodes\": %lld,\n  \"inner_nodes\": %lld,\n  \"weights_bytes\": %lld",
+                (long long)f->nodes, (long long)f->inner_nodes, (long long)f->weights_bytes);
     json_ports(t, "inputs", f->input.at, f->input.n);
     json_ports(t, "outputs", f->output.at, f->output.n);
     json_list(t, "symbols", f->symbol.at, f->symbol.n);

@@ -138,6 +138,8 @@ void text_vprintf(Text *t, const char *format, va_list args);
 /* A sentence with {at}, {got} and {want} replaced by these numbers. */
 void text_numbers(Text *t, const char *sentence, int64_t at, int64_t got, int64_t want);
 const char *text_str(const Text *t); /* "" when empty */
+/* "1 kernel", "2 kernels" */
+void text_count(Text *t, uint64_t n, const char *what);
 /* 48 B, 12.0 KB, 97.5 MB: powers of 1024 */
 void text_size(Text *t, int64_t bytes);
 void text_json(Text *t, const char *s); /* quoted, as JSON reads it; U+FFFD for invalid UTF-8 */

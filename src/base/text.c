@@ -101,6 +101,12 @@ text_indent(Text *t, int depth)
 }
 
 void
+text_count(Text *t, uint64_t n, const char *what)
+{
+    text_printf(t, "%llu %s%s", (unsigned long long)n, what, n == 1 ? "" : "s");
+}
+
+void
 text_size(Text *t, int64_t bytes)
 {
     static const char *const unit[] = { "B", "KB", "MB", "GB", "TB" };

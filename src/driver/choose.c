@@ -87,7 +87,8 @@ list_alternatives(Job *j, const Kernel *k, const Choices *choices)
 {
     Text t = { .arena = j->arena };
 
-    text_printf(&t, "%u programs, %s", choices->n, k->origin ? k->origin : k->name);
+    text_count(&t, choices->n, "program");
+    text_printf(&t, ", %s", k->origin ? k->origin : k->name);
     for (uint32_t i = 0; i < choices->n && i < (uint32_t)j->o->alternatives; i++) {
         text_printf(&t, "\n;   %.6g s, alone %.6g s", choices->at[i].seconds, choices->at[i].alone);
         print_quoted(&t, choices->at[i].program);
@@ -102,7 +103,7 @@ choice_remark(Job *j, const Kernel *k, const Choices *choices)
 
     if (j->o->alternatives > 0)
         return list_alternatives(j, k, choices);
-    text_printf(&t, "%u program%s", choices->n, choices->n == 1 ? "" : "s");
+    text_count(&t, choices->n, "program");
     if (choices->n) {
         text_add(&t, "; ");
         text_seconds(&t, choices->at[0].seconds);

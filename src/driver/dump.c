@@ -71,8 +71,8 @@ show(Dump *d, const Stage *s)
         text_add(&t, j->sources.host);
         break;
     case SHOWS_REPORT:
-        text_printf(&t, "%s\n%u units compiled, %u from the cache\n", j->summary,
-                    j->report->compiled, j->report->cached);
+        text_printf(&t, "%s\n%u unit%s compiled, %u from the cache\n", j->summary,
+                    j->report->compiled, j->report->compiled == 1 ? "" : "s", j->report->cached);
         break;
     }
     return text_str(&t);

@@ -119,8 +119,13 @@ as_text(Text *t, const Graph *g, const FuseNotes *n)
         count[n->pair.at[i].reason]++;
     for (uint32_t i = 0; i < n->group.n; i++)
         saved += n->group.at[i].saved;
-    text_printf(t, "%s: %u nests in %u kernels by %u joins, ", g->name, n->nests, n->kernels,
-                n->merges);
+    text_printf(t, "%s: ", g->name);
+    text_count(t, n->nests, "nest");
+    text_add(t, " in ");
+    text_count(t, n->kernels, "kernel");
+    text_add(t, " by ");
+    text_count(t, n->merges, "join");
+    text_add(t, ", ");
     text_size(t, (int64_t)saved);
     text_add(t, " that never go to memory\n");
     fuse_print_certificate(t, &n->known);
@@ -131,8 +136,9 @@ as_text(Text *t, const Graph *g, const FuseNotes *n)
     text_add(t, "\n");
     for (uint32_t i = 0, at = 0; i < n->group.n; i++) {
         const FuseGroupNote *e = &n->group.at[i];
-        text_printf(t, "\nkernel %u: %s\n  %u nest%s, ", e->kernel, e->name, e->nests,
-                    e->nests == 1 ? "" : "s");
+        text_printf(t, "\nkernel %u: %s\n  ", e->kernel, e->name);
+        text_count(t, e->nests, "nest");
+        text_add(t, ", ");
         text_seconds(t, e->seconds);
         if (e->saved > 0) {
             text_add(t, ", keeps ");
@@ -146,6 +152,24 @@ as_text(Text *t, const Graph *g, const FuseNotes *n)
             text_printf(t, "): %s: %s\n", separate_name[p->reason], p->text);
         }
     }
+}
+
+/* Winograd domains are chosen with the layouts, and so is which values are stored within others. */
+void
+explain_kernels(Job *j, uint32_t fused, uint32_t with_domains, uint32_t end)
+{
+    Text t = { .arena = j->arena };
+
+    if (j->o->explain != 1 || j->o->why || !j->o->print || fused == end)
+        return;
+    text_add(&t, "\ncompiled, these are ");
+    text_count(&t, end, "kernel");
+    if (with_domains != fused)
+        text_printf(&t, "; the domains of Winograd convolutions add %u", with_domains - fused);
+    if (end != with_domains)
+        text_printf(&t, "; %u only copied to what is stored in place now", with_domains - end);
+    text_add(&t, "\n");
+    j->o->print(j->o->user, text_str(&t));
 }
 
 bool

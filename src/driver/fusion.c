@@ -222,7 +222,9 @@ fusion_named(Job *j)
         return parse_error(j->fuse_plan,
                            "the model has no more graphs with nests, and the plan goes on");
     if (j->o->fuse_bisect > 0 && (uint32_t)j->o->fuse_bisect > j->merges && is_told(j))
-        j->o->print(j->o->user, arena_printf(j->arena, "all %u joins\n", j->merges));
+        j->o->print(j->o->user,
+                    arena_printf(j->arena, j->merges == 1 ? "the only join\n" : "all %u joins\n",
+                                 j->merges));
     return explain_answered(j);
 }
 

@@ -130,6 +130,8 @@ Graph *fusion_of(void *job, const Graph *g);
 /* ---- explain.c: prints what fusion decided ---- */
 
 void explain_fusion(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate *known);
+/* Says why as many kernels are compiled as there are in the end, if fusion made another number. */
+void explain_kernels(Job *j, uint32_t fused, uint32_t with_domains, uint32_t end);
 /* false, reported: no graph has the names of --why */
 bool explain_answered(Job *j);
 

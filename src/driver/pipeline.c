@@ -279,11 +279,25 @@ stage_normalise(Job *j)
     return map_graph(j, normalise_indices) && ragged_pack(j) && normalise_rest(j);
 }
 
+static uint32_t
+count_kernels(const Job *j)
+{
+    GraphList all = graph_all(j->graph, j->arena);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < all.n; i++)
+        for (NodeId id = 1; id < all.at[i]->node.n; id++)
+            n += all.at[i]->node.at[id].callee == CALL_KERNEL;
+    return n;
+}
+
 /* Filters in a Winograd domain are computed as soon as it is chosen: those nests of constants are
  * the only nests left. Storing values within others depends on the kernels at this point. */
 static bool
 stage_layout(Job *j)
 {
+    uint32_t fused = count_kernels(j);
+
     if (!formats_between(j))
         return false;
     GraphList all = graph_all(j->graph, j->arena);
@@ -293,7 +307,9 @@ stage_layout(Job *j)
                 return false;
             break;
         }
+    uint32_t with_domains = count_kernels(j);
     formats_concats(j);
+    explain_kernels(j, fused, with_domains, count_kernels(j));
     return true;
 }
 
@@ -448,12 +464,18 @@ summarise(Job *j)
 
     j->report->kernels = kernels;
     j->report->distinct = distinct;
-    text_printf(&t, "%s, %u kernel%s", j->machine.name, kernels, kernels == 1 ? "" : "s");
-    if (distinct != kernels)
-        text_printf(&t, " (%u function%s)", distinct, distinct == 1 ? "" : "s");
-    if (calls)
-        text_printf(&t, ", %u product%s by a library's CBLAS, which it needs to run", calls,
-                    calls == 1 ? "" : "s");
+    text_printf(&t, "%s, ", j->machine.name);
+    text_count(&t, kernels, "kernel");
+    if (distinct != kernels) {
+        text_add(&t, " (");
+        text_count(&t, distinct, "function");
+        text_add(&t, ")");
+    }
+    if (calls) {
+        text_add(&t, ", ");
+        text_count(&t, calls, "product");
+        text_add(&t, " by a library's CBLAS, which it needs to run");
+    }
     text_add(&t, ", ");
     text_size(&t, j->plan->weights_bytes);
     text_add(&t, " weights, arena ");
@@ -606,6 +628,8 @@ run_stage(Job *j, Dump *dump, uint32_t i, StageTimes *times)
 
     arena_doing(j->arena, s->name, 0, 0);
     arena_look(j->arena);
+    if (j->o->progress)
+        j->o->progress(j->o->user, arena_printf(j->arena, "stage %s", s->name), i + 1, NSTAGE);
     if (!s->run(j))
         return false;
     text_printf(&times->text, "%-10s %8.3f s\n", s->name, time_seconds() - start);

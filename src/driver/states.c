@@ -174,10 +174,11 @@ states_in_place(Job *j)
     }
     if (n)
         model_note(j,
-                   "%u of %u states are made anew in every run, since what the model gives is not "
+                   "%u of %u state%s %s made anew in every run, since what the model gives is not "
                    "what it got with "
                    "something behind it: %s",
-                   n, from->state.n, text_str(&t));
+                   n, from->state.n, from->state.n == 1 ? "" : "s", n == 1 ? "is" : "are",
+                   text_str(&t));
     return true;
 }
 

@@ -407,9 +407,12 @@ print_merging(Text *t, const FuseMerging *k)
 {
     if (!k->candidates)
         return;
-    text_printf(t, "; joining: %u of %u candidates pay", k->pay, k->candidates);
+    text_printf(t, "; joining: %u of ", k->pay);
+    text_count(t, k->candidates, "candidate");
+    text_add(t, k->pay == 1 ? " pays" : " pay");
     if (k->pay) {
-        text_printf(t, ", %u want what others want; %u taken, gaining ", k->rivals, k->taken);
+        text_printf(t, ", %u want%s what others want; %u taken, gaining ", k->rivals,
+                    k->rivals == 1 ? "s" : "", k->taken);
         text_seconds(t, k->seconds);
         text_add(t, ", no choice gains more");
     }
@@ -435,9 +438,13 @@ print_search(Text *t, const FuseCertificate *k)
         text_add(t, " than ");
         text_seconds(t, k->bound);
     }
-    text_printf(t, "; %llu states, %llu sets, %llu prices of which %llu new",
-                (unsigned long long)k->states, (unsigned long long)k->steps,
-                (unsigned long long)k->priced, (unsigned long long)k->composed);
+    text_add(t, "; ");
+    text_count(t, k->states, "state");
+    text_add(t, ", ");
+    text_count(t, k->steps, "set");
+    text_add(t, ", ");
+    text_count(t, k->priced, "price");
+    text_printf(t, ", %llu of them new", (unsigned long long)k->composed);
 }
 
 void

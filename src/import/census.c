@@ -76,6 +76,48 @@ producer(Model *m)
     return version && *version ? arena_printf(m->arena, "%s %s", name, version) : name;
 }
 
+static void
+count_operator(Model *m, const OnnxNode *n, Map *rows, Census *out)
+{
+    const char *domain = n->domain && strcmp(n->domain, "ai.onnx") ? n->domain : "";
+    Sym op = sym_printf(m->c, "%s%s%s", domain, *domain ? "." : "", n->op_type ? n->op_type : "?");
+    uint64_t row;
+
+    if (!map_get(rows, MAP_PTR(op), &row)) {
+        row = out->census.n;
+        map_put(rows, MAP_PTR(op), row);
+        VEC_PUSH(m->arena, &out->census, ((CensusRow){ op, 0 }));
+    }
+    out->census.at[row].count++;
+}
+
+/* What a graph holds, and the branches and bodies in it. The reader bounds their depth. */
+static void
+count_graph(Model *m, const OnnxGraph *g, Map *rows, Census *out)
+{
+    out->nodes += (int64_t)g->n_node;
+    for (size_t i = 0; i < g->n_initializer; i++)
+        out->weights_bytes += tensor_bytes_of(g->initializer[i]);
+    for (size_t i = 0; i < g->n_sparse_initializer; i++) {
+        const OnnxSparseTensor *t = g->sparse_initializer[i];
+        out->weights_bytes += (t->values ? tensor_bytes_of(t->values) : 0) +
+                              (t->indices ? tensor_bytes_of(t->indices) : 0);
+    }
+    for (size_t i = 0; i < g->n_node; i++) {
+        const OnnxNode *n = g->node[i];
+        count_operator(m, n, rows, out);
+        for (size_t a = 0; a < n->n_attribute; a++) {
+            const OnnxAttribute *attribute = n->attribute[a];
+            if (attribute->t) /* of Constant */
+                out->weights_bytes += tensor_bytes_of(attribute->t);
+            if (attribute->g)
+                count_graph(m, attribute->g, rows, out);
+            for (size_t k = 0; k < attribute->n_graphs; k++)
+                count_graph(m, attribute->graphs[k], rows, out);
+        }
+    }
+}
+
 bool
 import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
 {
@@ -86,34 +128,16 @@ import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
     if (!m.proto)
         return false;
     const OnnxGraph *g = m.proto->graph;
-    *out = (Census){ .producer = producer(&m),
-                     .opset = model_opset(m.proto),
-                     .nodes = (int64_t)g->n_node };
-    for (size_t i = 0; i < g->n_initializer; i++) {
-        out->weights_bytes += tensor_bytes_of(g->initializer[i]);
+    *out = (Census){ .producer = producer(&m), .opset = model_opset(m.proto) };
+    for (size_t i = 0; i < g->n_initializer; i++)
         map_put(&constants, MAP_PTR(sym(c, g->initializer[i]->name ? g->initializer[i]->name : "")),
                 1);
-    }
-    for (size_t i = 0; i < g->n_sparse_initializer; i++) {
-        const OnnxSparseTensor *t = g->sparse_initializer[i];
-        out->weights_bytes += (t->values ? tensor_bytes_of(t->values) : 0) +
-                              (t->indices ? tensor_bytes_of(t->indices) : 0);
-        map_put(&constants, MAP_PTR(sym(c, sparse_name(t))), 1);
-    }
+    for (size_t i = 0; i < g->n_sparse_initializer; i++)
+        map_put(&constants, MAP_PTR(sym(c, sparse_name(g->sparse_initializer[i]))), 1);
+    count_graph(&m, g, &rows, out);
+    out->inner_nodes = out->nodes - (int64_t)g->n_node;
     values(&m, g->n_input, g->input, &constants, out, true);
     values(&m, g->n_output, g->output, NULL, out, false);
-    for (size_t i = 0; i < g->n_node; i++) {
-        const OnnxNode *n = g->node[i];
-        const char *domain = n->domain && strcmp(n->domain, "ai.onnx") ? n->domain : "";
-        Sym op = sym_printf(c, "%s%s%s", domain, *domain ? "." : "", n->op_type ? n->op_type : "?");
-        uint64_t row;
-        if (!map_get(&rows, MAP_PTR(op), &row)) {
-            row = out->census.n;
-            map_put(&rows, MAP_PTR(op), row);
-            VEC_PUSH(arena, &out->census, ((CensusRow){ op, 0 }));
-        }
-        out->census.at[row].count++;
-    }
     qsort(out->census.at, out->census.n, sizeof *out->census.at, by_count);
 
     /* The diagnostics of importing become rows. */

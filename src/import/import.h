@@ -60,7 +60,7 @@ typedef struct {
 typedef struct {
     const char *producer;
     int64_t opset;
-    int64_t nodes, weights_bytes;
+    int64_t nodes, inner_nodes, weights_bytes; /* inner: of branches and bodies of loops */
     VEC(CensusValue) input, output;
     VEC(CensusRow) census; /* most frequent first */
     VEC(Unsupported) unsupported;

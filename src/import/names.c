@@ -43,10 +43,12 @@ refuse_operator(Call *k, const char *name)
         }
     if (best)
         return call_refuse(k, "there is no operator %s; did you mean %s?", name, best);
-    return call_refuse(k,
-                       "there is no operator %s in ONNX, and Tenon has none of that name; `tenon "
-                       "operators` lists those it has",
-                       name);
+    return call_refuse(
+        k,
+        "there is no operator %s in ONNX, and Tenon has none of that name; `tenon "
+        "operators` lists those it has. Define it as nests in a text (--nests FILE), "
+        "or in C in a library (--library FILE)",
+        name);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

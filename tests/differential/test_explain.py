@@ -56,8 +56,12 @@ def test_two_nodes():
     assert done.returncode == 2 and "--why conv1,nowhere: give two nodes" in done.stderr
 
 
-def test_text():
+def test_text(tmp_path):
     text = explain(DIGITS, "--fuse", "dp").stdout
+    made = subprocess.run([TENON, "compile", DIGITS, "--fuse", "dp", "--json", "-o", tmp_path / "m.so"], capture_output=True, text=True, check=True)
+    fused, end = re.search(r"nests in (\d+) kernels? by", text), re.search(r"^compiled, these are (\d+) kernels?; the domains of Winograd convolutions add \d+$", text, re.M)
+    assert json.loads(made.stdout)["kernels"] == int((end or fused)[1]), text
+    assert "nests in 1 kernel by" in explain(ROOT / "examples/causal/causal.onnx").stdout
     assert "no partition takes less" in text and "no choice gains more" in text and "kernel 1: " in text and "neighbours apart: " in text
 
 

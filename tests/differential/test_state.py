@@ -190,7 +190,7 @@ def test_a_state_that_is_made_anew_is_told(tmp_path):
                               [helper.make_tensor_value_info("present", TensorProto.FLOAT, None)])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
     done = subprocess.run([TENON, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--state", "past=present"], capture_output=True, text=True)
-    assert done.returncode == 0 and "1 of 1 states are made anew in every run" in done.stderr and "past" in done.stderr
+    assert done.returncode == 0 and "1 of 1 state is made anew in every run" in done.stderr and "past" in done.stderr
 
 
 @pytest.mark.parametrize("state_first", [True, False])

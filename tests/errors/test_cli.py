@@ -701,6 +701,27 @@ def test_inspect_of_model_text_and_artefact(tenon, model, built):
     assert "f32[batch, 4]" in tenon("inspect", model).stdout
 
 
+def test_inspect_counts_what_branches_hold(tenon):
+    power = ROOT / "examples/power/power.onnx"
+    told = json.loads(tenon("inspect", power, "--json").stdout)
+    assert told["nodes"] == 8 and told["inner_nodes"] == 6 and told["operators"]["MatMul"] == 1
+    assert "operators    8 nodes, 6 of them in branches" in tenon("inspect", power).stdout
+    assert tenon("compile", power, "--dump=dce", "--dump-dir", "d", "--stop-after=dce").returncode == OK
+    told = json.loads(tenon("inspect", next((tenon.folder / "work/d").iterdir()), "--json").stdout)
+    assert told["inner_nodes"] > 0 and told["operators"]["matmul"] == 1
+    # weights of a branch
+    w = numpy_helper.from_array(np.ones((4, 3), np.float32), "w")
+    def branch(op): return helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node(op, ["h"], ["z"])], op, [],      # noqa: E704
+                                             [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)], [w])
+    graph = helper.make_graph([helper.make_node("If", ["c"], ["y"], then_branch=branch("Relu"), else_branch=branch("Neg"))], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4]), helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tenon.folder / "if.onnx")
+    told = json.loads(tenon("inspect", tenon.folder / "if.onnx", "--json").stdout)
+    assert told["nodes"] == 5 and told["inner_nodes"] == 4 and told["weights_bytes"] == 96
+    assert told["operators"] == {"MatMul": 2, "If": 1, "Neg": 1, "Relu": 1}
+
+
 def test_what_repeats_is_told_once(tenon, tmp_path):
     """Layers that differ in their numbers; what does not go on evenly, or comes twice, stands as it is."""
     inputs = [f'%"layer.{i}.{what}": f32[n, {7 + 2 * i}]' for i in range(4) for what in ("key", "value")]
@@ -821,6 +842,20 @@ def test_memory_limit_is_named(tenon, model):
     tenon.fails(LIMIT, "compile", model, "-o", "m.so", "--max-memory", "4K", says="--max-memory")
 
 
+def test_progress_is_shown_on_a_terminal(tenon, model):
+    """A slow compiler: the stage and the seconds, on one line that is gone at the end."""
+    slow = tenon.folder / "slow-cc"
+    slow.write_text('#!/bin/sh\ncase "$*" in *" -c "*) sleep 1.5;; esac\nexec cc "$@"\n')
+    slow.chmod(0o755)
+    master, terminal = os.openpty()
+    done = subprocess.run([TENON, "compile", model, "-o", "m.so", "--cc", slow], cwd=tenon.folder / "work", env=tenon.env, stdout=subprocess.PIPE, stderr=terminal)
+    os.close(terminal)
+    said = os.read(master, 1 << 16).decode()
+    os.close(master)
+    assert done.returncode == OK and said.startswith("\r\033[K") and said.endswith("\r\033[K"), said
+    assert re.search(r"\r\033\[K(kernels built: \d+ of \d+|stage build: 16 of 16), \d+ s", said), said
+
+
 def test_nothing_is_shown_of_progress_when_piped(tenon, model):
     done = tenon("compile", model, "-o", "m.so", "--no-cache")
     assert done.stderr == "" and len(done.stdout.splitlines()) == 1
@@ -854,6 +889,17 @@ def test_a_machine_is_measured_written_and_used(tenon, model):
     made = tenon("compile", model, "--machine", file, "-o", "m.so")
     assert made.returncode == OK and facts["target"].strip() in made.stdout
     tenon.leaves_nothing()
+
+
+def test_a_roof_that_is_exceeded_says_from_cache(tenon, model):
+    """Of a machine whose caches are as slow as no cache is."""
+    file = tenon.folder / "slow.machine"
+    file.write_text("target generic\nl1.read 1e3\nl1.write 1e3\n")
+    done = tenon("bench", model, "--iterations", 5, "--threads", 1, "--profile", "--machine", file)
+    assert done.returncode == OK and " cache " in done.stdout and "\nroof cache: " in done.stdout, (done.stdout, done.stderr)
+    file.write_text("target generic\n")
+    done = tenon("bench", model, "--iterations", 5, "--threads", 1, "--profile", "--machine", file)
+    assert done.returncode == OK and "roof cache" not in done.stdout, done.stdout
 
 
 def test_a_machine_file_is_checked(tenon, model):

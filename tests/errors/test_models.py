@@ -251,7 +251,8 @@ def test_every_unsupported_node_is_reported_at_once(save):
 
 
 @pytest.mark.parametrize("op, says", [("Rleu", "there is no operator Rleu; did you mean Relu?"), ("maxpool", "did you mean MaxPool?"),
-                                      ("Zyzzyva", "there is no operator Zyzzyva in ONNX, and Tenon has none of that name"),
+                                      ("Zyzzyva", "there is no operator Zyzzyva in ONNX, and Tenon has none of that name; `tenon operators` lists those it has. "
+                                                  "Define it as nests in a text (--nests FILE), or in C in a library (--library FILE)"),
                                       ("N" * 200, "in ONNX, and Tenon has none of that name")])
 def test_names_of_operators(save, op, says):
     """A mistyped name gets the nearest one."""
