@@ -30,7 +30,7 @@ __all__ = ["compile", "load", "inspect", "targets", "data", "function", "Functio
            "ops", "InferenceSession", "SessionOptions", "RunOptions", "NodeArg", "ExecutionMode",
            "GraphOptimizationLevel", "get_available_providers", "get_all_providers", "get_device",
            "set_default_logger_severity", "set_default_logger_verbosity",
-           "stand_in_for_onnxruntime", "Model", "Session", "Value", "Block", "Learnt", "Ragged", "Note", "Error",
+           "disable_telemetry_events", "stand_in_for_onnxruntime", "Model", "Session", "Value", "Block", "Learnt", "Ragged", "Note", "Error",
            "UsageError", "ModelError", "UnsupportedError", "LimitError", "ToolchainError",
            "InternalError"]
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         NodeArg,
         RunOptions,
         SessionOptions,
+        disable_telemetry_events,
         get_all_providers,
         get_available_providers,
         get_device,
@@ -61,7 +62,7 @@ _LATER = (
         ("InferenceSession", "SessionOptions", "RunOptions", "NodeArg", "ExecutionMode",
          "GraphOptimizationLevel", "get_available_providers", "get_all_providers", "get_device",
          "set_default_logger_severity", "set_default_logger_verbosity",
-         "stand_in_for_onnxruntime"), "_inference"
+         "disable_telemetry_events", "stand_in_for_onnxruntime"), "_inference"
     )
 )
 

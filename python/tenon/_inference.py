@@ -299,6 +299,10 @@ def set_default_logger_severity(level: int) -> None:
 set_default_logger_verbosity = set_default_logger_severity
 
 
+def disable_telemetry_events() -> None:
+    """Without effect: Tenon sends nothing to anybody."""
+
+
 def stand_in_for_onnxruntime() -> None:
     """From here on ``import onnxruntime`` gives Tenon, also within other people's packages."""
     import sys
