@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _native
-from ._model import Model
+from ._model import Model, remove_folder, temporary_folder
 
 Progress = Callable[[str, int, int], Any]
 
@@ -92,7 +92,6 @@ def compile(
     Other options are the fields of ``TnCompileOptions`` in tenon.h: ``max_memory_bytes``, ``fuse``,
     ….
     """
-    import tempfile
     if options.get("density") == 0:     # which is the default in C
         raise _native.UsageError("density 0: a share above 0 and at most 1 is possible")
     if isinstance(model, types.FunctionType):
@@ -114,25 +113,15 @@ def compile(
     }
     folder = None
     if data is not None or program or out is None:
-        folder = tempfile.mkdtemp(
-            prefix="tenon-",
-            dir=os.environ.get("TMPDIR")
-            or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None),
-        )
+        folder = temporary_folder()
     try:
         made = _compile_in(folder, model, program, data, out, given, progress)
     except BaseException:
-        _remove(folder)
+        remove_folder(folder)
         raise
     if folder is not None:
-        weakref.finalize(made, _remove, folder)
+        weakref.finalize(made, remove_folder, folder)
     return made
-
-
-def _remove(folder: str | None) -> None:
-    if folder is not None:
-        import shutil
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _compile_in(

@@ -43,11 +43,11 @@ def _described(values: Sequence[Value], optional: Mapping[str, str], output: boo
     made, i, names = [], 0, tuple(v.name for v in values)
     while i < len(values):
         v, whole = values[i], is_split(names, i)
-        kind, shape = f"tensor({_element(v.dtype)})", list(v.shape)
+        kind, shape = f"tensor({_element(v.dtype.name)})", list(v.shape)
         if whole:
             other, shape = values[i + 1], []
             if v.name.endswith(".values"):
-                kind = f"map({_element(other.dtype)},{kind})"
+                kind = f"map({_element(other.dtype.name)},{kind})"
                 kind = f"seq({kind})" if output else kind
             elif optional.get(whole) != "tensor":
                 kind = f"seq({kind})"
@@ -176,6 +176,9 @@ class InferenceSession:
         self._inputs = _described(self._model.inputs, optional, False)
         self._outputs = _described(self._model.outputs, optional, True)
         self._names = tuple(x.name for x in self._outputs)
+
+    def __reduce__(self) -> tuple:
+        return InferenceSession, (self._model, self._options)
 
     @property
     def model(self) -> Model:

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import os
+import weakref
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
-from ._values import is_split, shown, split, whole_names
+from ._values import ElementType, is_split, shown, split, whole_names
 
 if TYPE_CHECKING:
     from ._ragged import Ragged
@@ -15,19 +16,24 @@ if TYPE_CHECKING:
 
 class Value(NamedTuple):
     """An input or an output. A dimension is a number, or the text of one that is open: ``"batch"``,
-    ``"2*n + 1"``.
+    ``"2*n + 1"``. ``dtype`` is "f32", "i64", …, and ``np.dtype(v.dtype)`` what NumPy calls it.
 
     ``format`` is how the dimensions lie where ``io_format`` said so, ``"nhwc"``; None: as in the
     model.
     """
     name: str
-    dtype: str
+    dtype: ElementType
     shape: tuple[int | str, ...]
     format: str | None = None
 
     def __str__(self) -> str:
         layout = f" as {self.format}" if self.format else ""
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]{layout}"
+
+
+def _value(told: tuple) -> Value:
+    name, dtype, *rest = told
+    return Value(name, ElementType(dtype), *rest)
 
 
 class Block(NamedTuple):
@@ -332,6 +338,16 @@ class Session(_native.Session):
         args, kwargs = self._arguments(inputs)
         return dict(zip(self._names, self._sizes(args, kwargs)))
 
+    def __reduce__(self) -> tuple:
+        if self._made_with[0].states:
+            raise _native.UsageError(
+                "a session with states cannot be pickled; pickle its model, and begin another session"
+            )
+        return Session, self._made_with, {"_policy": self._policy} if self._policy else None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.policy = state["_policy"]
+
     def __repr__(self) -> str:
         return f"<tenon.Session: {self.threads} thread{'s' if self.threads != 1 else ''}>"
 
@@ -391,13 +407,14 @@ class Model(_native.Caller):
     ):
         self._program = program      # of a tenon.function: how values of data types become rows
         self._native = _native.Model(path, name)
+        self._name = name            # in messages; None: the artefact's path
         #: where the artefact lies
         self.path = os.fspath(path)
         #: what compiling said: seconds, artefact_bytes, kernels, …; None of a loaded model
         self.report = report
         #: names, element types and shapes
-        self.inputs: tuple[Value, ...] = tuple(Value(*v) for v in self._native.inputs)
-        self.outputs: tuple[Value, ...] = tuple(Value(*v) for v in self._native.outputs)
+        self.inputs: tuple[Value, ...] = tuple(map(_value, self._native.inputs))
+        self.outputs: tuple[Value, ...] = tuple(map(_value, self._native.outputs))
 
     @property
     def summary(self) -> str:
@@ -435,7 +452,7 @@ class Model(_native.Caller):
 
             model.solve(batch=4)[0].shape       # (4, 3, 224, 224)
         """
-        return tuple(Value(*v) for v in self._native.solve(sizes))
+        return tuple(map(_value, self._native.solve(sizes)))
 
     def session(self, threads: int = 0, state_capacity: int = 0) -> Session:
         """Memory and threads of their own; 0: as many threads as this process may use.
@@ -463,6 +480,11 @@ class Model(_native.Caller):
             if os.path.exists(beside):
                 os.unlink(beside)
 
+    def __reduce__(self) -> tuple:
+        """By its artefact, which runs wherever its target does."""
+        with open(self.path, "rb") as f:
+            return _unpickled, (f.read(), self._name, self.report, self._program)
+
     def __repr__(self) -> str:
         lines = [f"<tenon.Model: {self.summary}"]
         lines += [f"  {'inputs ' if i == 0 else '       '} {v}" for i, v in enumerate(self.inputs)]
@@ -472,6 +494,34 @@ class Model(_native.Caller):
     def _repr_html_(self) -> str:
         from ._notebook import model_html
         return model_html(self)
+
+
+def temporary_folder() -> str:
+    """For an artefact that goes with its model."""
+    import tempfile
+    usual = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None
+    return tempfile.mkdtemp(prefix="tenon-", dir=os.environ.get("TMPDIR") or usual)
+
+
+def remove_folder(folder: str | None) -> None:
+    """Quietly, if there is one."""
+    if folder is not None:
+        import shutil
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unpickled(artefact: bytes, name: str | None, report: dict | None, program: Any) -> Model:
+    folder = temporary_folder()
+    try:
+        path = os.path.join(folder, "model.so")
+        with open(path, "wb") as f:
+            f.write(artefact)
+        model = Model(path, name=name, report=report, program=program)
+    except BaseException:
+        remove_folder(folder)
+        raise
+    weakref.finalize(model, remove_folder, folder)
+    return model
 
 
 def load(path: str | os.PathLike) -> Model:

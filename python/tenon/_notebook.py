@@ -16,7 +16,7 @@ def model_html(model: Any) -> str:
         return "".join(
             f"<tr><th{left}>{title if i == 0 else ''}</th>"
             f"<td{left}><code>{html.escape(v.name)}</code></td>"
-            f"<td{left}><code>{html.escape(v.dtype)}"
+            f"<td{left}><code>{html.escape(str(v.dtype))}"
             f"[{html.escape(', '.join(map(str, v.shape)))}]</code></td></tr>"
             for i, v in enumerate(values)
         )

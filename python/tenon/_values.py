@@ -34,6 +34,38 @@ def dtype_of(name: str) -> Any:
     return _NUMPY.get(name) or {"f": "float", "i": "int", "u": "uint"}[name[0]] + name[1:]
 
 
+class ElementType:
+    """An element type: equal to Tenon's name of it, "f32", and ``np.dtype(x)`` is NumPy's, or that of
+    ``ml_dtypes``."""
+    __slots__ = ("name",)
+
+    def __init__(self, name: str):
+        self.name = name
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's type."""
+        import numpy as np
+        return np.dtype(dtype_of(self.name))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (str, ElementType)):
+            return self.name == (other if isinstance(other, str) else other.name)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return repr(self.name)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.name, spec)
+
+
 def is_split(names: Sequence[str], i: int) -> str | None:
     """What ``names[i]`` and the name behind it are two parts of; None: nothing."""
     for first, second in _PARTS.items():
@@ -68,13 +100,13 @@ def split(
     from ._numbers import as_type
     if isinstance(x, Mapping) and f"{name}.keys" in inputs:
         return {
-            part: as_type(list(items), dtype_of(inputs[part].dtype), f"input {part}")
+            part: as_type(list(items), inputs[part].dtype.dtype, f"input {part}")
             for part, items in ((f"{name}.keys", x), (f"{name}.values", x.values()))
         }
     if optional.get(name) == "tensor" and x is not None and not _is_list_of_arrays(x):
         x = [x]
     if (x is None or isinstance(x, (list, tuple))) and f"{name}.sizes" in inputs:
-        dtype = dtype_of(inputs[f"{name}.items"].dtype)
+        dtype = inputs[f"{name}.items"].dtype.dtype
         arrays = [as_type(item, dtype, f"input {name}, item {i}") for i, item in enumerate(x or ())]
         rank = inputs[f"{name}.sizes"].shape[1]
         sizes = np.array([a.shape for a in arrays], "int64").reshape(
