@@ -349,4 +349,9 @@ void print_json_difference(const TnDifference *d, bool agrees);
 void print_difference(FILE *to, const TnTensor *x, const char *verdict, const TnDifference *d,
                       bool agrees);
 
+/* ---- main.c ---------------------------------------------------------------------------------- */
+
+/* The whole command, as from a shell; its exit code. */
+int tenon_command(int argc, char **argv);
+
 #endif

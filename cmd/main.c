@@ -1,4 +1,4 @@
-/* main: which verb, and the ends of the program. */
+/* main: which verb, and the ends of the program. The Python package runs it too. */
 #include "cmd.h"
 
 #include <signal.h>
@@ -230,7 +230,7 @@ finish(int status)
 }
 
 int
-main(int argc, char **argv)
+tenon_command(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
 

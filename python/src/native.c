@@ -463,6 +463,33 @@ targets(PyObject *module, PyObject *unused)
     return names;
 }
 
+/* ---- the command ----------------------------------------------------------------------------- */
+
+int tenon_command(int argc, char **argv); /* cmd/main.c */
+
+/* command(words) -> exit code. Nothing else of Python runs meanwhile: it is the whole process. */
+static PyObject *
+command(PyObject *module, PyObject *words)
+{
+    Py_ssize_t n = PySequence_Size(words);
+    PyObject *held = n < 0 ? NULL : PyList_New(0);
+    char **argv = held ? calloc((size_t)n + 1, sizeof *argv) : NULL;
+    bool ok = argv != NULL;
+
+    (void)module;
+    for (Py_ssize_t i = 0; i < n && ok; i++) {
+        PyObject *word = PySequence_GetItem(words, i), *bytes = NULL;
+        ok = word && PyUnicode_FSConverter(word, &bytes) && !PyList_Append(held, bytes);
+        argv[i] = ok ? PyBytes_AsString(bytes) : NULL;
+        Py_XDECREF(bytes);
+        Py_XDECREF(word);
+    }
+    PyObject *code = ok ? PyLong_FromLong(tenon_command((int)n, argv)) : NULL;
+    free(argv);
+    Py_XDECREF(held);
+    return ok || PyErr_Occurred() ? code : PyErr_NoMemory();
+}
+
 /* ---- the module ------------------------------------------------------------------------------ */
 
 static int
@@ -476,11 +503,13 @@ fill_module(PyObject *module)
                : -1;
 }
 
-static PyMethodDef functions[] = { { "compile", compile, METH_VARARGS,
-                                     "compile(model, out, options, progress, print) -> report" },
-                                   { "inspect", inspect, METH_O, "inspect(path) -> JSON" },
-                                   { "targets", targets, METH_NOARGS, "the names of the targets" },
-                                   { 0 } };
+static PyMethodDef functions[] = {
+    { "compile", compile, METH_VARARGS, "compile(model, out, options, progress, print) -> report" },
+    { "inspect", inspect, METH_O, "inspect(path) -> JSON" },
+    { "command", command, METH_O, "command(words) -> exit code of the tenon command" },
+    { "targets", targets, METH_NOARGS, "the names of the targets" },
+    { 0 }
+};
 static PyModuleDef_Slot slots[] = { { Py_mod_exec, fill_module }, { 0, NULL } };
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,   .m_name = "tenon._native", .m_doc = "Tenon's C API.",

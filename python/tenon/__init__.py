@@ -26,7 +26,8 @@ from ._native import (
     version as __version__,
 )
 
-__all__ = ["compile", "load", "inspect", "targets", "data", "function", "Function", "cell", "Cell",
+__all__ = ["compile", "load", "inspect", "targets", "verify", "bench", "profile",
+           "explain", "data", "function", "Function", "cell", "Cell",
            "ops", "InferenceSession", "SessionOptions", "RunOptions", "NodeArg", "ExecutionMode",
            "GraphOptimizationLevel", "get_available_providers", "get_all_providers", "get_device",
            "set_default_logger_severity", "set_default_logger_verbosity",
@@ -54,10 +55,12 @@ if TYPE_CHECKING:
         stand_in_for_onnxruntime,
     )
     from ._ragged import Ragged
+    from ._tools import bench, explain, profile, verify
 
 _LATER = (
     {"Ragged": "_ragged", "data": "_data"}
     | dict.fromkeys(("function", "Function", "cell", "Cell", "ops"), "_function")
+    | dict.fromkeys(("verify", "bench", "profile", "explain"), "_tools")
     | dict.fromkeys(
         ("InferenceSession", "SessionOptions", "RunOptions", "NodeArg", "ExecutionMode",
          "GraphOptimizationLevel", "get_available_providers", "get_all_providers", "get_device",

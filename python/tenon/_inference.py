@@ -96,7 +96,7 @@ class SessionOptions:
         "use_per_session_threads": True,
     }
     _refused = {
-        "enable_profiling": "profile with Model.profile or `tenon bench --profile`",
+        "enable_profiling": "profile with tenon.profile(model) or `tenon bench --profile`",
         "optimized_model_filepath": "save the compiled model with Model.save",
     }
 

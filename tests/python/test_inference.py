@@ -85,7 +85,7 @@ def test_options_of_a_session():
     assert session.get_inputs()[0].shape == [2, 1, 8, 8] and session._session.threads == 1
     with pytest.raises(AttributeError, match="intra_op_threads"):
         options.intra_op_threads = 3
-    with pytest.raises(tenon.UnsupportedError, match="enable_profiling: profile with"):
+    with pytest.raises(tenon.UnsupportedError, match="enable_profiling: profile with tenon.profile"):
         options.enable_profiling = True
 
 
