@@ -47,7 +47,9 @@ print_report(const Options *o, const char *path, const TnCompileReport *r)
         printf("%s: %s; ", path, r->summary);
         print_size(r->artefact_bytes);
         printf(" in %.1f s", r->seconds);
-        if (r->cached_units)
+        if (r->reused)
+            printf(", from the cache");
+        else if (r->cached_units)
             printf(", %lld of %lld unit%s from the cache", (long long)r->cached_units,
                    (long long)(r->cached_units + r->compiled_units),
                    r->cached_units + r->compiled_units == 1 ? "" : "s");
@@ -60,10 +62,10 @@ print_report(const Options *o, const char *path, const TnCompileReport *r)
     print_json_string(r->summary);
     printf(", \"seconds\": %.3f, \"artefact_bytes\": %lld, \"kernels\": %lld, "
            "\"distinct_kernels\": %lld, "
-           "\"compiled_units\": %lld, \"cached_units\": %lld}\n",
+           "\"compiled_units\": %lld, \"cached_units\": %lld, \"reused\": %s}\n",
            r->seconds, (long long)r->artefact_bytes, (long long)r->kernels,
-           (long long)r->distinct_kernels, (long long)r->compiled_units,
-           (long long)r->cached_units);
+           (long long)r->distinct_kernels, (long long)r->compiled_units, (long long)r->cached_units,
+           r->reused ? "true" : "false");
 }
 
 static void

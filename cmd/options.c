@@ -210,6 +210,8 @@ static const OptionRow rows[] = {
       "the cache of objects (default $TENON_CACHE_DIR, then ~/.cache/tenon)" },
     { "no-cache", 0, COMPILING | M, TAKES_FLAG, FIELD(no_cache), NULL,
       "neither use nor fill the cache" },
+    { "reuse", 0, COMPILING, TAKES_FLAG, FIELD(compile.reuse), NULL,
+      "take the whole artefact from the cache if the same was compiled before" },
     { "max-memory", 0, COMPILING, TAKES_BYTES, FIELD(compile.max_memory_bytes), "SIZE",
       "refuse to use more memory while compiling: 500M, 8G" },
     { "max-model", 0, COMPILING, TAKES_BYTES, FIELD(compile.max_model_bytes), "SIZE",

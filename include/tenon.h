@@ -513,6 +513,9 @@ typedef struct TnCompileOptions {
     /* 0 < density <= 1: the share of elements that a mask from data is assumed to keep; 0: a
      * half */
     double density;
+    /* 1: take the whole artefact from the cache if the same model, data of other files included,
+     * was compiled with the same options before; otherwise keep it there */
+    int32_t reuse;
 } TnCompileOptions;
 
 typedef struct TnCompileReport {
@@ -521,6 +524,7 @@ typedef struct TnCompileReport {
     char summary[256];
     double seconds;
     int64_t artefact_bytes, kernels, distinct_kernels, compiled_units, cached_units;
+    int32_t reused; /* 1: the artefact is from the cache (TnCompileOptions.reuse) */
 } TnCompileReport;
 
 /* Compile a model file (ONNX, or Tenon's text) to out_path; written beside and renamed. */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
@@ -91,18 +92,30 @@ add_errors(PyObject *module, State *s)
 
 typedef struct {
     PyObject *progress, *print;     /* callables, or NULL */
-    PyObject *type, *value, *trace; /* what one of them raised first */
+    PyObject *type, *value, *trace; /* what one of them, or a signal, raised first */
+    _Atomic bool raised;
+    _Atomic int64_t asked; /* when Python was last asked for signals [milliseconds] */
 } Callbacks;
+
+static void
+keep_raised(Callbacks *c)
+{
+    if (c->raised)
+        PyErr_Clear();
+    else
+        PyErr_Fetch(&c->type, &c->value, &c->trace);
+    c->raised = true;
+}
 
 static void
 call_back(Callbacks *c, PyObject *function, PyObject *args)
 {
-    PyObject *said = args && !c->type ? PyObject_CallObject(function, args) : NULL;
+    PyObject *said = args && !c->raised ? PyObject_CallObject(function, args) : NULL;
 
     Py_XDECREF(args);
     Py_XDECREF(said);
-    if (!said && !c->type)
-        PyErr_Fetch(&c->type, &c->value, &c->trace);
+    if (!said && PyErr_Occurred())
+        keep_raised(c);
 }
 
 static void
@@ -123,6 +136,30 @@ on_print(void *user, const char *text)
     PyGILState_STATE held = PyGILState_Ensure();
     call_back(c, c->print, Py_BuildValue("(s)", text));
     PyGILState_Release(held);
+}
+
+/* Does a callback or a signal end the compilation? Python's handlers of signals run here, in its
+ * main thread, so that Ctrl-C is heard at once; not at every poll, since its lock may be another
+ * thread's for a while. */
+static int32_t
+on_poll(void *user)
+{
+    enum { EVERY_MS = 50 };
+    Callbacks *c = user;
+    struct timespec now;
+
+    if (c->raised)
+        return 1;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    if (ms - c->asked < EVERY_MS)
+        return 0;
+    c->asked = ms;
+    PyGILState_STATE held = PyGILState_Ensure();
+    if (PyErr_CheckSignals())
+        keep_raised(c);
+    PyGILState_Release(held);
+    return c->raised;
 }
 
 /* Options by name, from a dict: strings, and numbers. */
@@ -185,6 +222,7 @@ static const Field field[] = {
     FIELD(fuse_plan, 's'),
     FIELD(fuse_bisect, 'i'),
     FIELD(policy, 's'),
+    FIELD(reuse, 'i'),
 };
 enum { NFIELD = sizeof field / sizeof *field };
 
@@ -376,17 +414,19 @@ set_options(State *s, TnCompileOptions *o, PyObject *dict)
 static PyObject *
 tell(const State *s, TnStatus status, TnContext *ctx, const TnCompileReport *r, const Callbacks *c)
 {
-    if (c->type) {
+    if (c->raised) {
         PyErr_Restore(c->type, c->value, c->trace);
         return NULL;
     }
+    /* a Ctrl-C that the C compiler heard first */
     if (status != TN_OK)
-        return raise(s, status, ctx);
-    return Py_BuildValue("{s:s,s:d,s:L,s:L,s:L,s:L,s:L,s:s}", "summary", r->summary, "seconds",
+        return PyErr_CheckSignals() ? NULL : raise(s, status, ctx);
+    return Py_BuildValue("{s:s,s:d,s:L,s:L,s:L,s:L,s:L,s:O,s:s}", "summary", r->summary, "seconds",
                          r->seconds, "artefact_bytes", (long long)r->artefact_bytes, "kernels",
                          (long long)r->kernels, "distinct_kernels", (long long)r->distinct_kernels,
                          "compiled_units", (long long)r->compiled_units, "cached_units",
-                         (long long)r->cached_units, "notes", tn_error(ctx));
+                         (long long)r->cached_units, "reused", r->reused ? Py_True : Py_False,
+                         "notes", tn_error(ctx));
 }
 
 /* compile(model, out, options, progress, print) -> dict */
@@ -408,6 +448,7 @@ compile(PyObject *module, PyObject *args)
         o.progress = on_progress;
     if (c.print != Py_None)
         o.print = on_print;
+    o.stopped = on_poll;
     o.user = &c;
     if (tn_context_new(NULL, &ctx) != TN_OK) {
         PyErr_NoMemory();

@@ -82,8 +82,9 @@ def compile(
               takes; ``Model.single`` says why where they cannot
     cc        the C compiler; by default $CC, cc, gcc, clang, then that of ``pip install
               'tenon-compiler[cc]'``
-    progress  called with (what, done, total); True draws a bar, False none; by default a bar where
-              a person watches: a terminal or a notebook
+    progress  called with (what, done, total), and what it raises stops the compilation, as Ctrl-C
+              does; True draws a bar, False none; by default a bar where a person watches: a terminal
+              or a notebook
 
     ``ragged="mask"`` names an input [batch, length], 1 of each token and 0 of padding, which is
     then not computed; with ``packed=True`` inputs and outputs of tokens have none: `Ragged`.

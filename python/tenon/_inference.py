@@ -279,6 +279,7 @@ def _model_of(model: Any, options: SessionOptions, given: dict[str, Any]) -> Mod
         return load(model)
     dims = options._dims | dict(given.pop("dims", None) or {})
     given.setdefault("progress", False)
+    given.setdefault("reuse", True)
     return compile(model, dims=dims, **given)
 
 

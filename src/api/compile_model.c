@@ -11,7 +11,7 @@ compile(TnContext *ctx, const char *model_path, const char *out_path, TnCompileR
 
     if (!model_path)
         return diag_usage(&ctx->c.diags, "no model file was named");
-    if ((report && !TN_CHECK_SIZE(ctx, TnCompileReport, report)) ||
+    if ((report && !TN_CHECK_GROWN(ctx, TnCompileReport, report, cached_units)) ||
         !driver_compile(&ctx->c, call->arena, model_path, out_path, &call->options, &made))
         return false;
     if (!report)
@@ -23,6 +23,8 @@ compile(TnContext *ctx, const char *model_path, const char *out_path, TnCompileR
     report->distinct_kernels = made.distinct;
     report->compiled_units = made.compiled;
     report->cached_units = made.cached;
+    if (TN_HAS(report, reused))
+        report->reused = made.reused;
     return true;
 }
 

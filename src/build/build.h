@@ -82,6 +82,10 @@ bool build_cache_clear(Diags *d, const char *dir);
 bool build_cache_get(Arena *a, const char *dir, const char *from, const char **text);
 /* Failing to store it is no error. */
 void build_cache_put(Arena *a, const char *dir, const char *from, const char *text);
+/* The same for a file, which is mapped; what is under the name is not compared. */
+bool build_cache_file(Arena *a, const char *dir, const char *from, Bytes *out);
+/* False: it is not stored, because the cache cannot be written, or the file would fill much of it. */
+bool build_cache_put_file(Arena *a, const BuildOptions *o, const char *from, const char *path);
 const char *build_cache_default(Arena *a, const char *xdg_cache_home, const char *home);
 
 #endif

@@ -149,11 +149,11 @@ cache_store(Arena *a, const Cache *c, CacheKey key, const char **object)
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 static const char *
-text_path(Arena *a, const char *dir, const char *from, bool make_shard)
+path_from(Arena *a, const char *dir, const char *from, const char *ending, bool make_shard)
 {
     return entry_path(
         a, dir, (CacheKey){ hash_bytes(from, strlen(from), 0), hash_bytes(from, strlen(from), 1) },
-        ".txt", make_shard);
+        ending, make_shard);
 }
 
 bool
@@ -165,7 +165,7 @@ build_cache_get(Arena *a, const char *dir, const char *from, const char **text)
 
     if (!dir)
         return false;
-    const char *path = text_path(a, dir, from, false);
+    const char *path = path_from(a, dir, from, ".txt", false);
     if (access(path, R_OK) || !file_map(a, &quiet, path, &file))
         return false;
     if (file.bytes <= before || memcmp(file.data, from, before) || file.data[file.bytes - 1])
@@ -182,12 +182,49 @@ build_cache_put(Arena *a, const char *dir, const char *from, const char *text)
 
     if (!dir || !folder_make(&quiet, dir))
         return;
-    Writer *w = writer_open(a, &quiet, text_path(a, dir, from, true));
+    Writer *w = writer_open(a, &quiet, path_from(a, dir, from, ".txt", true));
     if (!w)
         return;
     writer_put(w, from, strlen(from) + 1);
     writer_put(w, text, strlen(text) + 1);
     writer_commit(w, 0644);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* A larger file would drive too much else out of the cache. */
+enum { MOST_SHARE = 4 };
+
+bool
+build_cache_file(Arena *a, const char *dir, const char *from, Bytes *out)
+{
+    Diags quiet = { .arena = a };
+    const char *path = path_from(a, dir, from, ".o", false);
+
+    if (access(path, R_OK) || !file_map(a, &quiet, path, out))
+        return false;
+    utimensat(AT_FDCWD, path, NULL, 0);
+    return true;
+}
+
+bool
+build_cache_put_file(Arena *a, const BuildOptions *o, const char *from, const char *path)
+{
+    int64_t bound = o->cache_bytes ? o->cache_bytes : DEFAULT_CACHE_BYTES;
+    Diags quiet = { .arena = a };
+    Bytes file;
+
+    if (!folder_make(&quiet, o->cache_dir) || !file_map(a, &quiet, path, &file) ||
+        file.bytes > (uint64_t)bound / MOST_SHARE)
+        return false;
+    Writer *w = writer_open(a, &quiet, path_from(a, o->cache_dir, from, ".o", true));
+    if (!w)
+        return false;
+    writer_put(w, file.data, file.bytes);
+    if (!writer_commit(w, 0644))
+        return false;
+    cache_trim(a, &(Cache){ .dir = o->cache_dir, .writable = true }, bound);
+    return true;
 }
 
 /* ---- size ------------------------------------------------------------------------------------ */

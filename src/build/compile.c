@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #define LINK_FLAGS "-shared -Wl,-z,noexecstack"
-#define DEFAULT_CACHE_BYTES ((int64_t)2 << 30)
 enum { SHOWN_LINES = 12, MAX_JOBS = 256 };
 /* less memory for each compiler gives way to fewer compilers at once */
 #define COMPILER_BYTES ((int64_t)128 << 20)

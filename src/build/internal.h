@@ -6,6 +6,8 @@
 
 #include <sys/types.h>
 
+#define DEFAULT_CACHE_BYTES ((int64_t)2 << 30)
+
 /* ---- process.c: programs without a shell ----------------------------------------------------- */
 
 /* A running program. Its standard output and error go into one pipe, whose end means that it has

@@ -17,6 +17,7 @@ typedef struct {
     double seconds;
     int64_t artefact_bytes;
     uint32_t kernels, distinct, compiled, cached;
+    bool reused; /* the artefact is from the cache */
 } DriverReport;
 
 /* import, fold, rules, settle, cse, dce, lower, fuse, format, schedule, plan, emit, build;

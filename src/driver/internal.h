@@ -79,8 +79,9 @@ typedef struct {
     const char *remarks; /* comment lines of the last stage, for its dump; or NULL */
     Metadata metadata;   /* of an ONNX model, for those who run it */
     DriverReport *report;
-    Page *page;     /* the HTML page of all stages; NULL: not requested */
-    Text explained; /* for the page: what fusion decided, by graph … */
+    const char *reuse_key; /* of the artefact in the cache (reuse.c); NULL: it is not kept there */
+    Page *page;            /* the HTML page of all stages; NULL: not requested */
+    Text explained;        /* for the page: what fusion decided, by graph … */
     /* … and values with another layout than the model's, one per line; NULL: unknown */
     const char *orders;
     /* the names in --why, --keep, --must-fuse occur in some graph */
@@ -212,6 +213,12 @@ bool artefact_write(Job *j); /* compiles, links and appends weights: the shared 
 bool artefact_write_c(Job *j);
 /* The output's path with another suffix: NAME.c and ".h" give NAME.h. */
 const char *artefact_path(Job *j, const char *ending);
+
+/* ---- reuse.c: whole artefacts from the cache ---- */
+
+/* Once the model is imported: true if the output is written, and compiling is done. */
+bool reuse_take(Job *j);
+void reuse_keep(Job *j); /* the output, once it is written */
 
 /* ---- segment.c ---- */
 

@@ -651,9 +651,12 @@ run_stages(Job *j, Dump *dump, StageTimes *times)
 
     for (uint32_t i = 0; i < NSTAGE && ok; i++) {
         ok = run_stage(j, dump, i, times);
-        if (last && !strcmp(last, pipeline[i].name))
+        if ((last && !strcmp(last, pipeline[i].name)) ||
+            (ok && pipeline[i].run == stage_import && reuse_take(j)))
             break;
     }
+    if (ok && !j->report->reused)
+        reuse_keep(j);
     if (j->page && !page_write(j->page, j->o->page))
         ok = false;
     if (ok && j->explained.n &&

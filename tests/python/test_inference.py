@@ -76,6 +76,19 @@ def test_models_are_paths_bytes_and_artefacts(tmp_path):
         np.testing.assert_array_equal(tenon.InferenceSession(model).run(["probability"], {"image": image})[0], want)
 
 
+def test_a_second_session_is_from_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TENON_CACHE_DIR", str(tmp_path))
+    proto = parts()
+    first, second = tenon.InferenceSession(proto), tenon.InferenceSession(proto.SerializeToString())
+    assert not first.model.report["reused"] and second.model.report["reused"]
+    for got, want in zip(first.run(None, FEED), second.run(None, FEED), strict=True):
+        np.testing.assert_array_equal(got, want, strict=True)
+    proto.graph.node[1].op_type = "Mul"
+    third = tenon.InferenceSession(proto)
+    assert not third.model.report["reused"] and third.run(["d"], FEED)[0][0, 2] == 90
+    assert not tenon.InferenceSession(proto, reuse=False).model.report["reused"]
+
+
 def test_options_of_a_session():
     options = tenon.SessionOptions()
     options.intra_op_num_threads, options.graph_optimization_level = 1, tenon.GraphOptimizationLevel.ORT_ENABLE_ALL
