@@ -17,7 +17,8 @@
 #include <stdint.h>
 
 #define TN_API __attribute__((visibility("default")))
-/* The version of everything: the libraries, the command, the packages. */
+/* The version of everything: the libraries, the command, the packages. Here of this header;
+ * tn_version() tells that of the library. */
 #define TN_VERSION "0.1.0"
 #ifndef __cplusplus
 #define TN_INIT(T) { .size = sizeof(T) }
@@ -62,6 +63,7 @@ TN_API void tn_context_free(TnContext *ctx);
 /* The messages of the last call, a line each: why it failed, or its notes; "" if it has none. */
 TN_API const char *tn_error(const TnContext *ctx);
 TN_API const char *tn_status_name(TnStatus s);
+TN_API const char *tn_version(void);
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
@@ -102,6 +104,8 @@ TN_API TnStatus tn_tensor_compare(TnContext *ctx, const TnTensor *x, const TnTen
 /* ---- running (libtenon-run) ------------------------------------------------------------------ */
 
 TN_API TnStatus tn_load(TnContext *ctx, const char *path, TnModel **out);
+/* The same of an artefact's contents: part of your program, or received. They are copied. */
+TN_API TnStatus tn_load_memory(TnContext *ctx, const void *data, size_t bytes, TnModel **out);
 /* Free its sessions first, those of other contexts too: threads may share a model. */
 TN_API void tn_model_free(TnModel *m);
 /* Set the name that messages give the model, its artefact's path by default. Call it before making

@@ -55,6 +55,12 @@ tn_error(const TnContext *ctx)
 }
 
 const char *
+tn_version(void)
+{
+    return TN_VERSION;
+}
+
+const char *
 tn_status_name(TnStatus s)
 {
     switch (s) {

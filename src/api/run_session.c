@@ -15,17 +15,17 @@
 
 /* ---- models ----------------------------------------------------------------------------- */
 
+/* The file at a path, or, where that is NULL, the contents of one. */
 static bool
-load(TnContext *ctx, const char *path, TnModel **out)
+load(TnContext *ctx, const char *path, Bytes file, TnModel **out)
 {
-    if (!path || !out)
-        return diag_usage(&ctx->c.diags, "tn_load: %s is NULL", path ? "out" : "path");
     *out = NULL;
     Arena *a = tn_arena(ctx);
     TnModel *m = NEW(a, TnModel);
     m->ctx = ctx;
     m->arena = a;
-    m->artefact = artefact_open(a, &ctx->c.diags, path);
+    m->artefact =
+        path ? artefact_open(a, &ctx->c.diags, path) : artefact_open_memory(a, &ctx->c.diags, file);
     if (!m->artefact) {
         tn_drop(ctx, a);
         return false;
@@ -40,7 +40,20 @@ TnStatus
 tn_load(TnContext *ctx, const char *path, TnModel **out)
 {
     TN_ENTER(ctx);
-    return tn_leave(ctx, load(ctx, path, out));
+    if (!path || !out)
+        return tn_leave(ctx,
+                        diag_usage(&ctx->c.diags, "tn_load: %s is NULL", path ? "out" : "path"));
+    return tn_leave(ctx, load(ctx, path, (Bytes){ NULL, 0 }, out));
+}
+
+TnStatus
+tn_load_memory(TnContext *ctx, const void *data, size_t bytes, TnModel **out)
+{
+    TN_ENTER(ctx);
+    if (!data || !out)
+        return tn_leave(
+            ctx, diag_usage(&ctx->c.diags, "tn_load_memory: %s is NULL", data ? "out" : "data"));
+    return tn_leave(ctx, load(ctx, NULL, (Bytes){ data, bytes }, out));
 }
 
 void

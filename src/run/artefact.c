@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,9 +89,9 @@ loaded_at(const Artefact *f, uint64_t address)
 enum { MANIFEST_LEAST = offsetof(TnManifest, cpu_ok) + sizeof(int (*)(void)) };
 
 static bool
-load_code(Arena *a, const Report *r, const ArtefactHead *head, Artefact *f, const struct stat *st)
+load_code(const Report *r, const ArtefactHead *head, Artefact *f, const char *path)
 {
-    f->library = dlopen(loader_name(a, r->loc.file, st), RTLD_NOW | RTLD_LOCAL);
+    f->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!f->library)
         return diag_error(r->diags, DIAG_MODEL, r->loc, "the system's loader refused the file: %s",
                           dlerror());
@@ -153,26 +154,53 @@ check_manifest(const Report *r, const TnManifest *m)
 
 /* ---- artefacts ------------------------------------------------------------------------------- */
 
-Artefact *
-artefact_open(Arena *a, Diags *d, const char *path)
+/* From an open file, which it closes. path: under which the loader finds it. */
+static Artefact *
+open_artefact(Arena *a, const Report *r, int fd, const struct stat *st, const char *path)
 {
-    Report r = { d, { .file = path } };
     ArtefactHead head;
     uint64_t address = 0;
-    struct stat st = { 0 };
     Artefact *f = NEW(a, Artefact);
-    f->path = arena_str(a, path);
-    arena_closer(a, unload, f);
 
-    int fd = open_file(&r, &st);
-    if (fd < 0)
-        return NULL;
-    bool ok = head_read(d, r.loc, fd, (uint64_t)st.st_size, &head, &address) &&
-              load_code(a, &r, &head, f, &st) && check_manifest(&r, f->manifest);
+    f->path = arena_str(a, r->loc.file);
+    arena_closer(a, unload, f);
+    bool ok = head_read(r->diags, r->loc, fd, (uint64_t)st->st_size, &head, &address) &&
+              load_code(r, &head, f, loader_name(a, path, st)) && check_manifest(r, f->manifest);
     close(fd);
     if (ok)
         huge_pages(loaded_at(f, address), head.size + head.weights_bytes);
     return ok ? f : NULL;
+}
+
+Artefact *
+artefact_open(Arena *a, Diags *d, const char *path)
+{
+    Report r = { d, { .file = path } };
+    struct stat st = { 0 };
+    int fd = open_file(&r, &st);
+
+    return fd < 0 ? NULL : open_artefact(a, &r, fd, &st, path);
+}
+
+/* The system's loader takes files alone: this is one without a name. */
+Artefact *
+artefact_open_memory(Arena *a, Diags *d, Bytes file)
+{
+    Report r = { d, { .file = "model in memory" } };
+    struct stat st = { 0 };
+    size_t done = 0;
+    int fd = memfd_create("tenon-model", MFD_CLOEXEC);
+
+    for (ssize_t n = 1; fd >= 0 && n > 0 && done < file.bytes; done += n > 0 ? (size_t)n : 0)
+        n = write(fd, file.data + done, file.bytes - done);
+    if (fd < 0 || done < file.bytes || fstat(fd, &st)) {
+        diag_error(d, DIAG_LIMIT, r.loc, "cannot copy its %zu bytes for the system's loader: %s",
+                   file.bytes, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    return open_artefact(a, &r, fd, &st, arena_printf(a, "/proc/self/fd/%d", fd));
 }
 
 const char *

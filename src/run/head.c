@@ -56,6 +56,45 @@ has_trailer(const File *f)
            !memcmp(magic, ARTEFACT_MAGIC, sizeof magic);
 }
 
+static const char *
+processor_name(Arena *a, unsigned machine, unsigned bits)
+{
+    static const struct {
+        unsigned machine;
+        const char *name;
+    } known[] = { { EM_X86_64, "x86-64" },  { EM_AARCH64, "AArch64" },    { EM_386, "32-bit x86" },
+                  { EM_ARM, "32-bit Arm" }, { EM_RISCV, "RISC-V" },       { EM_PPC64, "POWER" },
+                  { EM_S390, "IBM Z" },     { EM_LOONGARCH, "LoongArch" } };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].machine == machine)
+            return known[i].name;
+    return arena_printf(a, "a %u-bit processor, ELF machine %u", bits, machine);
+}
+
+/* Is the library for the processor that this code was compiled for? */
+static bool
+of_this_processor(const File *f, const Elf64_Ehdr *h)
+{
+    unsigned bits = h->e_ident[EI_CLASS] == ELFCLASS64 ? 64 : 32;
+#if defined __x86_64__
+    const unsigned own = EM_X86_64;
+#elif defined __aarch64__
+    const unsigned own = EM_AARCH64;
+#elif defined __riscv
+    const unsigned own = EM_RISCV;
+#else
+    const unsigned own = h->e_machine; /* the system's loader looks */
+#endif
+    Arena *a = f->diags->arena;
+
+    return h->e_machine == own ||
+           diag_error(f->diags, DIAG_UNSUPPORTED, f->loc,
+                      "the model was made for %s, this is %s; compile it with a --target of this "
+                      "processor, `tenon compile --help` lists them",
+                      processor_name(a, h->e_machine, bits), processor_name(a, own, 64));
+}
+
 static bool
 read_header(const File *f, Elf64_Ehdr *h)
 {
@@ -67,6 +106,8 @@ read_header(const File *f, Elf64_Ehdr *h)
             f->diags, DIAG_MODEL, f->loc,
             "the file of %llu bytes is not a compiled model; make one with `tenon compile`",
             (unsigned long long)f->bytes);
+    if (h->e_ident[EI_DATA] == (little ? ELFDATA2LSB : ELFDATA2MSB) && !of_this_processor(f, h))
+        return false;
     if (h->e_ident[EI_CLASS] != ELFCLASS64 ||
         h->e_ident[EI_DATA] != (little ? ELFDATA2LSB : ELFDATA2MSB) ||
         h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum > MOST_SEGMENTS)

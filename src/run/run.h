@@ -28,6 +28,8 @@ typedef struct Artefact Artefact;
 /* O(1) in the weights' size. Errors: not an artefact, truncated, another ABI, a processor without
  * the instructions it was compiled for. Code of the file runs only after its head was checked. */
 Artefact *artefact_open(Arena *a, Diags *d, const char *path);
+/* The same of a file's contents, which are copied. */
+Artefact *artefact_open_memory(Arena *a, Diags *d, Bytes file);
 /* used in messages instead of its path; not copied */
 void artefact_set_name(Artefact *f, const char *name);
 const TnManifest *artefact_manifest(const Artefact *f);

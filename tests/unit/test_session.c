@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <malloc.h>
 
 #include "driver/internal.h"
@@ -259,6 +260,18 @@ broken_files_are_refused(void **state)
     whole[4] = 1;
     save("narrow", whole, n);
     says(tn_load(ctx, in_folder("narrow"), &m), TN_MODEL, "another kind of machine");
+    whole[4] = 2;
+    says(tn_load_memory(ctx, whole, 200, &m), TN_MODEL, "the file has 200 bytes");
+    says(tn_load_memory(ctx, NULL, 200, &m), TN_USAGE, "data is NULL");
+    whole[18] = whole[18] == (char)EM_AARCH64 ? EM_X86_64 : (char)EM_AARCH64; /* e_machine */
+    save("foreign", whole, n);
+#if defined __x86_64__
+    says(tn_load(ctx, in_folder("foreign"), &m), TN_UNSUPPORTED,
+         "the model was made for AArch64, this is x86-64; compile it with a --target");
+#elif defined __aarch64__
+    says(tn_load(ctx, in_folder("foreign"), &m), TN_UNSUPPORTED,
+         "the model was made for x86-64, this is AArch64; compile it with a --target");
+#endif
 
     make_model("b", "", &(ArtefactHead){ .weights_bytes = 1 << 20 });
     says(tn_load(ctx, in_folder("b"), &m), TN_MODEL, "do not lie inside");
@@ -285,6 +298,29 @@ nothing_runs_before_the_check(void **state)
     says(tn_load(ctx, in_folder("f"), &m), TN_MODEL,
          "ABI version 2, this library runs version 3; compile the model again");
     says(tn_load(ctx, in_folder("so"), &m), TN_MODEL, "it is another library");
+}
+
+/* Two models in memory at once: the loader takes them for two libraries. */
+static void
+models_in_memory_are_loaded(void **state)
+{
+    (void)state;
+    static char first[200000], second[200000];
+    TnModel *m[2];
+
+    assert_string_equal(tn_version(), TN_VERSION);
+    make_model("long.so", "-DMORE=16", NULL);
+    FILE *f = fopen(model_path, "rb"), *g = fopen(in_folder("long.so"), "rb");
+    size_t n = fread(first, 1, sizeof first, f), k = fread(second, 1, sizeof second, g);
+    fclose(f);
+    fclose(g);
+    assert_int_equal(tn_load_memory(ctx, first, n, &m[0]), TN_OK);
+    assert_int_equal(tn_load_memory(ctx, second, k, &m[1]), TN_OK);
+    memset(first, 0, sizeof first); /* it was copied */
+    assert_true(tn_model_summary(m[0]) != tn_model_summary(m[1]));
+    assert_int_equal(tn_model_inputs(m[0]), 2);
+    tn_model_free(m[0]);
+    tn_model_free(m[1]);
 }
 
 /* A later version's manifest is longer, and so may its head be. */
@@ -1071,6 +1107,7 @@ main(void)
         cmocka_unit_test(wrong_inputs_are_named),
         cmocka_unit_test(broken_files_are_refused),
         cmocka_unit_test(nothing_runs_before_the_check),
+        cmocka_unit_test(models_in_memory_are_loaded),
         cmocka_unit_test(longer_structs_load),
         cmocka_unit_test(the_loader_alone_finds_the_weights),
         cmocka_unit_test(a_model_compiled_again_is_loaded_anew),
