@@ -282,13 +282,15 @@ text_metadata(Text *t, const ModelFacts *f)
         if (!strncmp(f->metadata.at[i].key, "onnx.", 5))
             continue; /* told by other lines */
         const char *value = f->metadata.at[i].value;
-        size_t n = strcspn(value, "\r\n");
+        size_t n = 0;
+        while ((unsigned char)value[n] >= ' ')
+            n++; /* up to a line's end, and no control characters for terminals */
         bool whole = n <= MOST && !value[n];
         n = n <= MOST ? n : MOST;
         while (!whole && n && (value[n] & 0xc0) == 0x80)
             n--; /* not within a character */
-        text_printf(t, "%-12s %s: %.*s%s\n", shown++ ? "" : "metadata", f->metadata.at[i].key, (int)n,
-                    value, whole ? "" : " …");
+        text_printf(t, "%-12s %s: %.*s%s\n", shown++ ? "" : "metadata", f->metadata.at[i].key,
+                    (int)n, value, whole ? "" : " …");
     }
 }
 

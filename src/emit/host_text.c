@@ -6,10 +6,13 @@
 void
 host_string(Text *t, const char *s)
 {
+    unsigned char before = 0;
+
     text_add(t, "\"");
-    for (; s && *s; s++) {
+    for (; s && *s; before = (unsigned char)*s++) {
         unsigned char ch = (unsigned char)*s;
-        if (ch == '"' || ch == '\\')
+        /* ?? begins a trigraph */
+        if (ch == '"' || ch == '\\' || (ch == '?' && before == '?'))
             text_printf(t, "\\%c", ch);
         else if (ch < ' ' || ch > '~')
             text_printf(t, "\\%03o", ch);
