@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from . import _native
 from ._compile import compile
-from ._model import Model, Value, load
+from ._model import Model, Session, Value, load
 from ._values import is_split
 
 PROVIDER = "CPUExecutionProvider"
@@ -176,6 +176,8 @@ class InferenceSession:
         self._inputs = _described(self._model.inputs, optional, False)
         self._outputs = _described(self._model.outputs, optional, True)
         self._names = tuple(x.name for x in self._outputs)
+        self._place = {name: i for i, name in enumerate(self._names)}
+        self._is_plain = type(self._session) is Session     # no sequences, maps, packed batches
 
     def __reduce__(self) -> tuple:
         return InferenceSession, (self._model, self._options)
@@ -192,11 +194,14 @@ class InferenceSession:
         run_options: RunOptions | None = None,
     ) -> list[Any]:
         """The outputs that are named, in that order; None or []: all, as the model has them."""
-        made = self._session.run(input_feed)
+        if self._is_plain and type(input_feed) is dict:
+            made = self._session._run((), input_feed, None)
+        else:
+            made = tuple(self._session.run(input_feed).values())
         if not output_names:
-            return list(made.values())
+            return list(made)
         try:
-            return [made[name] for name in output_names]
+            return [made[self._place[name]] for name in output_names]
         except KeyError as e:
             raise _native.UsageError(
                 f"the model has no output {e}; its outputs are {', '.join(self._names)}"
