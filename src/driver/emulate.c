@@ -152,10 +152,12 @@ compile_program(Emulation *e, const char *model_path)
     o.prefix = NULL;
     o.example = 0;
     return driver_compile(e->c, a, model_path, source[0], &o, &report) && write_program(e) &&
-           build_program(a, &e->c->diags, &e->set.build,
-                         arena_printf(a, "%s -w %s", emit_c_flags(), e->machine.flags), source, 2,
-                         arena_printf(a, "-lm %s", here || !p ? "" : p->program_flags),
-                         path_join(a, e->folder, "program"));
+           build_program(
+               a, &e->c->diags, &e->set.build,
+               arena_printf(a, "%s -w %s", emit_c_flags(), e->machine.flags), source, 2,
+               arena_printf(a, "-lm %s %s", here || !p ? "" : p->program_flags,
+                            !here && e->machine.emulate_link ? e->machine.emulate_link : ""),
+               path_join(a, e->folder, "program"));
 }
 
 static bool
@@ -163,7 +165,7 @@ run_program(Emulation *e)
 {
     const Platform *p = e->machine.platform;
     bool here = machine_runs_here(&e->machine);
-    const char *const argv[] = { path_join(e->arena, e->folder, "program"), "in", "out", NULL };
+    const char *const argv[] = { path_join(e->arena, e->folder, "program"), NULL };
     const char *said;
 
     if (!here && !p->runner)

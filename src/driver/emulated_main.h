@@ -1,5 +1,5 @@
 /* emulated_main: the main function of a program that runs a model once, on another processor or an
- * emulated one. Its arguments: a file of inputs, and one to write. Numbers are int64_t.
+ * emulated one. It reads the file `in` of its folder and writes `out`. Numbers are int64_t.
  *
  *     in:   for each input its rank, its dimensions, its bytes, its elements
  *     out:  the fault's code, where, dim, got, want, all 0 without one; then for each output its
@@ -7,9 +7,52 @@
  */
 #include "model.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if defined __ARM_ARCH_PROFILE && __ARM_ARCH_PROFILE == 'M'
+/* What a board without a system begins with. The C library's _start asks the emulator for a stack;
+ * floats and vectors have to be switched on before. */
+void _start(void);
+
+static void
+reset(void)
+{
+    *(volatile uint32_t *)0xe000ed88 |= 0xfu << 20; /* CPACR: coprocessors 10 and 11 */
+    __asm__ volatile("dsb\n\tisb");
+    _start();
+}
+
+/* Ends the emulation with an error: semihosting's SYS_EXIT with "internal error". */
+static void
+stopped(void)
+{
+    register int call __asm__("r0") = 0x18, reason __asm__("r1") = 0x20024;
+
+    for (;;)
+        __asm__ volatile("bkpt 0xab" : : "r"(call), "r"(reason));
+}
+
+/* malloc's memory: behind the program, as far as the linker was told that memory goes. */
+void *
+_sbrk(ptrdiff_t bytes)
+{
+    extern char end[], tn_memory_end[];
+    static char *at = end;
+
+    if (bytes > tn_memory_end - at)
+        return (void *)-1;
+    at += bytes;
+    return at - bytes;
+}
+
+static uint32_t first_stack[256] __attribute__((aligned(8)));
+static const void *const vectors[16] __attribute__((section(".vectors"), used)) = {
+    first_stack + 256, reset, stopped, stopped, stopped, stopped, stopped, stopped,
+};
+#endif
 
 static FILE *
 open_file(const char *path, const char *mode)
@@ -180,21 +223,17 @@ run(const TnManifest *m, const int64_t *const *dims, const void *const *in, FILE
 }
 
 int
-main(int argc, char **argv)
+main(void)
 {
     const TnManifest *m = tenon_manifest();
     const int64_t **dims = memory((int64_t)sizeof(*dims) * m->ninput);
     const void **in = memory((int64_t)sizeof(void *) * m->ninput);
 
-    if (argc != 3) {
-        fprintf(stderr, "give a file of inputs and one for outputs\n");
-        return 1;
-    }
     if (!m->cpu_ok()) {
         fprintf(stderr, "the processor lacks what %s needs\n", m->target);
         return 1;
     }
-    FILE *f = open_file(argv[1], "rb"), *out = open_file(argv[2], "wb");
+    FILE *f = open_file("in", "rb"), *out = open_file("out", "wb");
     for (int32_t i = 0; i < m->ninput; i++) {
         int64_t rank = read_number(f), *dim = memory(8 * rank), bytes;
         void *data;

@@ -39,6 +39,9 @@
  *                   facts are Neoverse N1's, for want of measured ones.
  *   wasm32-simd     x86-64-v2's facts: engines print the same instructions, without
  *                   multiply-adds; with them in wasm32-relaxed.
+ *   cortex-m*       Arm's "Technical Reference Manual" of each: cycles of VMLA, VDIV and LDR. The
+ *                   M0+ has floats in software, at about 64 cycles an operation, and is emulated as
+ *                   an M3, which runs its code. The M55's vectors (Helium) are not used.
  *   generic         x86-64-v2 without its flags.
  *
  * Memory read as one stream and as four: GEMV on a core of each, 16.6 and 21.6 GB/s, 10.7 and 12.5;
@@ -201,6 +204,40 @@
     .apart_per_second = 8.3 * GB_S, .apart_all_per_second = 33 * GB_S,                             \
     .stream_per_second = 8.3 * GB_S, .stream_all_per_second = 33 * GB_S, ZEN3_RUNTIME
 
+/* Registers hold one number. `add` cycles an f32 addition takes, `mul` a multiplication; `share` is
+ * the multiply-adds of f32 in a cycle, of f64 (in software) `share64`. Memory is on the chip, as fast
+ * as a first cache, and all one level. */
+#define CORTEX_M(hertz, registers, add, mul, share, share64)                                       \
+    .vector_bytes = 4, .vector_registers = registers, .line_bytes = 4, .cores = 1,                 \
+    .cycle_seconds = 1 / (hertz), .issue_per_cycle = 1, .window = 1, .fma_per_cycle = share,       \
+    .fma_cycles = (add) + 2 * (mul), .add_per_cycle = 1. / (add), .mixed_per_cycle = share,        \
+    .load_per_cycle = 0.5, .splat_per_cycle = 0.5, .store_per_cycle = 0.5,                         \
+    .divide_cycles = 14. * (add), .sqrt_cycles = 14. * (add), .gather_cycles = 2,                  \
+    .part_load_cycles = 2, .part_store_cycles = 2, .branch_cycles = 2,                             \
+    .f32_per_second = 2 * (share) * (hertz), .f64_per_second = 2 * (share64) * (hertz),            \
+    .f16_load_per_second = 0.05 * (hertz), .bf16_load_per_second = 0.25 * (hertz),                 \
+    .f16_store_per_second = 0.05 * (hertz), .bf16_store_per_second = 0.1 * (hertz),                \
+    .level = { SRAM(256 * KB, hertz), SRAM(256 * KB, hertz), SRAM(256 * KB, hertz),                \
+               SRAM(INT64_MAX, hertz) },                                                           \
+    .overlap = 1, .stretch_per_second = 2 * (hertz), .side_per_second = 2 * (hertz),               \
+    .apart_per_second = 2 * (hertz), .apart_all_per_second = 2 * (hertz),                          \
+    .stream_per_second = 2 * (hertz), .stream_all_per_second = 2 * (hertz),                        \
+    .call_seconds = 20 / (hertz), .wake_seconds = 1e-3
+#define SRAM(bytes, hertz)                                                                         \
+    {                                                                                              \
+        bytes, 2 / (hertz), { 2 * (hertz), 2 * (hertz), 2 * (hertz) },                             \
+        {                                                                                          \
+            2 * (hertz), 2 * (hertz), 2 * (hertz)                                                  \
+        }                                                                                          \
+    }
+/* The program's path follows. */
+#define BOARD(name) "-machine " name " -kernel"
+/* Where the processor reads its vectors, and the memory for all else: the largest of the board. */
+#define MEMORY(vectors, begin, end)                                                                \
+    "-Wl,--section-start=.vectors=" vectors " -Wl,-Ttext=" begin " -Wl,--defsym=tn_memory_"        \
+                                                                 "end=" end
+#define AN385_MEMORY MEMORY("0", "0x21000000", "0x22000000")
+
 #define WASM_FLAGS "-msimd128 -mbulk-memory"
 #define BF16_FLAGS "-march=x86-64-v4 -mavx512vnni -mavx512bf16 -mprefer-vector-width=512"
 
@@ -262,6 +299,41 @@ static const Machine table[] = {
       .platform = &platform_wasm32,
       .flags = WASM_FLAGS " -mrelaxed-simd",
       ZEN3(16, 16, 2) },
+    { .name = "cortex-m0plus",
+      .platform = &platform_cortex_m,
+      .flags = "-mcpu=cortex-m0plus -mthumb",
+      .emulate = BOARD("mps2-an385"),
+      .emulate_link = AN385_MEMORY,
+      .processor = "from its manual",
+      CORTEX_M(48e6, 8, 64, 32, 0.015, 0.008) },
+    { .name = "cortex-m4",
+      .platform = &platform_cortex_m,
+      .flags = "-mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard",
+      .emulate = BOARD("mps2-an386"),
+      .emulate_link = AN385_MEMORY,
+      .processor = "from its manual",
+      CORTEX_M(120e6, 28, 1, 1, 0.33, 0.012) },
+    { .name = "cortex-m7",
+      .platform = &platform_cortex_m,
+      .flags = "-mcpu=cortex-m7 -mthumb -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
+      .emulate = BOARD("mps2-an500"),
+      .emulate_link = MEMORY("0", "0x60000000", "0x61000000"),
+      .processor = "from its manual",
+      CORTEX_M(400e6, 28, 1, 1, 0.5, 0.012) },
+    { .name = "cortex-m33",
+      .platform = &platform_cortex_m,
+      .flags = "-mcpu=cortex-m33 -mthumb -mfpu=fpv5-sp-d16 -mfloat-abi=hard",
+      .emulate = BOARD("mps2-an505"),
+      .emulate_link = MEMORY("0x10000000", "0x80000000", "0x81000000"),
+      .processor = "from its manual",
+      CORTEX_M(120e6, 28, 1, 1, 0.33, 0.012) },
+    { .name = "cortex-m55",
+      .platform = &platform_cortex_m,
+      .flags = "-mcpu=cortex-m55 -mthumb -mfloat-abi=hard",
+      .emulate = BOARD("mps3-an547"),
+      .emulate_link = MEMORY("0", "0x60000000", "0x70000000"),
+      .processor = "from its manual",
+      CORTEX_M(400e6, 28, 1, 1, 0.5, 0.012) },
     { .name = "generic", .flags = "", ZEN3(16, 16, 1) },
 };
 #define NROW (sizeof table / sizeof *table)

@@ -40,10 +40,11 @@ typedef struct {
     const char *flags;
     const Platform *platform; /* NULL: of the processor that compiles */
     const char *emulate;      /* words for the platform's emulator: which processor; NULL: none */
+    const char *emulate_link; /* for the linker of what it runs: where memory is; NULL: none */
     uint32_t cpu_level;       /* that code for it needs, of x86-64 (cpu_level.h); 0: none */
     const char *processor;    /* the processor measured, for people */
 
-    uint32_t vector_bytes;     /* 64, 32, 16 */
+    uint32_t vector_bytes;     /* 64, 32, 16; 4: registers hold one number */
     uint32_t vector_registers; /* 32, 16 */
     uint32_t line_bytes;       /* of a cache line */
     uint32_t cores;            /* to distribute a kernel over */
@@ -120,10 +121,13 @@ bool machine_parse(Ctx *c, const char *file, const char *text, size_t n, Machine
 void machine_describe(Text *t, const Machine *m); /* for people */
 /* Replaces name, cores and caches by what the system says of the running processor. */
 void machine_detect(Arena *a, Machine *m);
+/* Numbers of a type in a vector; 1 where registers hold one number, whatever its size. */
 static inline uint32_t
 machine_lanes(const Machine *m, DType t)
 {
-    return m->vector_bytes / dtype_info[t].bytes;
+    uint32_t n = m->vector_bytes / dtype_info[t].bytes;
+
+    return m->vector_bytes < 2 * sizeof(float) || !n ? 1 : n;
 }
 
 /* Bytes of a cache for data that is to stay while other data stream through: half of it. Source:

@@ -15,6 +15,7 @@ static const char *const aarch64_compilers[] = { "clang-19 --target=aarch64-linu
 static const char *const riscv64_compilers[] = { "clang-19 --target=riscv64-linux-gnu",
                                                  "clang --target=riscv64-linux-gnu",
                                                  "riscv64-linux-gnu-gcc", NULL };
+static const char *const cortex_m_compilers[] = { "arm-none-eabi-gcc", NULL };
 static const char *const wasm32_compilers[] = { "clang-19 --target=wasm32-wasi --sysroot=/usr",
                                                 "clang --target=wasm32-wasi --sysroot=/usr", NULL };
 
@@ -64,6 +65,17 @@ const Platform platform_wasm32 = {
     .program_flags = "-fuse-ld=lld -Wl,-z,stack-size=1048576",
     .runner = "node --no-warnings -e " NODE_WASI " --",
     .install = "clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc nodejs",
+};
+
+/* Newlib's rdimon has files through semihosting: the emulator opens them. */
+const Platform platform_cortex_m = {
+    .name = "Cortex-M",
+    .emit = "c ",
+    .pointer_bytes = 4,
+    .compiler = cortex_m_compilers,
+    .program_flags = "--specs=rdimon.specs",
+    .runner = "qemu-system-arm -nographic -semihosting",
+    .install = "qemu-system-arm gcc-arm-none-eabi libnewlib-arm-none-eabi",
 };
 
 bool

@@ -21,7 +21,8 @@ typedef struct Platform {
     const char *install; /* packages of Debian that have compiler and emulator; NULL: none */
 } Platform;
 
-extern const Platform platform_x86_64, platform_aarch64, platform_riscv64, platform_wasm32;
+extern const Platform platform_x86_64, platform_aarch64, platform_riscv64, platform_wasm32,
+    platform_cortex_m;
 
 /* Does the processor that runs this library belong to it? NULL, any platform, does. */
 bool platform_is_here(const Platform *p);

@@ -110,8 +110,8 @@ set_count(MachineReader *r, const FactRow *f)
     unsigned long long v = strtoull(r->value, &end, 10);
     if (!isdigit((unsigned char)*r->value) || *end || errno || v < 1 || v > MOST_CORES)
         return wrong(r, "a whole number from 1 to 4096 is needed");
-    if (f->at == offsetof(Machine, vector_bytes) && v != 16 && v != 32 && v != 64)
-        return wrong(r, "vectors are 16, 32 or 64 bytes long");
+    if (f->at == offsetof(Machine, vector_bytes) && v != 4 && v != 16 && v != 32 && v != 64)
+        return wrong(r, "vectors are 16, 32 or 64 bytes long; 4: there are none");
     if (f->at == offsetof(Machine, vector_registers) && v < 8)
         return wrong(r, "8 registers are the least that schedules can do with");
     *(uint32_t *)((char *)r->m + f->at) = (uint32_t)v;

@@ -153,7 +153,7 @@ static void
 lower_lanes(Env *e, const LoopNode *n, const FusedRow *row, Block *b, const Expr *base,
             uint32_t lanes, const Expr *extent)
 {
-    const Expr *lane = expr_var(e->c, LANE);
+    const Expr *lane = lanes == 1 ? expr_int(e->c, 0) : expr_var(e->c, LANE);
     const LoopNode *leaf = node_only_leaf(n);
     Low *l = &e->low[leaf->part];
     bool stays = leaf_has_tile(e, leaf) || (leaf->hold && e->p->hold.at[leaf->hold].lanes > 1);
@@ -162,7 +162,7 @@ lower_lanes(Env *e, const LoopNode *n, const FusedRow *row, Block *b, const Expr
     e->lanes = lanes;
     VEC_PUSH(e->a, &e->range, ((Range){ LANE, expr_int(e->c, 0), expr_int(e->c, lanes) }));
     EnvScope s = env_enter(e);
-    if (expr_is(extent, lanes)) {
+    if (expr_is(extent, lanes) || lanes == 1) {
         bind_lane(e, n, row, expr_add(e->c, base, lane));
         lower_body(e, n, b);
         e->lanes = 1;

@@ -49,7 +49,7 @@ sum_extent(Env *e, IterId x)
 static int64_t
 spare_rows(const Env *e, DType t, const Expr *const *extent, uint32_t ndim)
 {
-    int64_t lanes = e->p->m->vector_bytes / dtype_info[t].bytes, row = 1, one;
+    int64_t lanes = machine_lanes(e->p->m, t), row = 1, one;
 
     for (uint32_t d = 1; d < ndim; d++)
         row = expr_const(extent[d], &one) && row < lanes ? row * (one > 0 ? one : 1) : lanes;
@@ -69,7 +69,7 @@ new_buffer(Env *e, Block *b, Sym name, DType t, Word space, const IterId *dim, u
     if (space == WORD_scratch && ndim > 1)
         extent[0] = expr_offset(e->c, extent[0], spare_rows(e, t, extent, ndim));
     else if (space == WORD_scratch && ndim == 1)
-        extent[0] = expr_offset(e->c, extent[0], e->p->m->vector_bytes / dtype_info[t].bytes);
+        extent[0] = expr_offset(e->c, extent[0], machine_lanes(e->p->m, t));
     if (odd && ndim) {
         int64_t line = e->p->m->line_bytes / dtype_info[t].bytes;
         extent[ndim - 1] = expr_const(extent[ndim - 1], &last)

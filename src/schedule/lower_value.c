@@ -26,8 +26,7 @@ low_ranges(const Low *l)
 uint32_t
 low_lanes(const Low *l, DType t)
 {
-    uint32_t bytes = dtype_info[t].bytes < 4 ? 4 : dtype_info[t].bytes;
-    return l->m->vector_bytes / bytes;
+    return machine_lanes(l->m, dtype_info[t].bytes < 4 ? DT_F32 : t);
 }
 
 /* ---- indices --------------------------------------------------------------------------------- */

@@ -166,7 +166,7 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
     uint32_t seen = 0;
 
     r.name = p->k->buffer.at[k->buffer[n->write[0].out]].name;
-    r.lanes = p->m->vector_bytes / 4;
+    r.lanes = machine_lanes(p->m, DT_F32);
     for (uint32_t i = 0; i < n->nwrite; i++) {
         int64_t here = low_lanes(&r.low, n->param[n->write[i].out].type->dtype);
         r.lanes = here < r.lanes ? here : r.lanes;

@@ -133,7 +133,8 @@ write_transpose(Draft *w)
     if (at >= r.nown - r.nfused)
         return;
     uint32_t run = run_before(&r, at);
-    int64_t bytes = dtype_info[load[0]->dtype].bytes, lanes = w->p->m->vector_bytes / bytes;
+    int64_t bytes = dtype_info[load[0]->dtype].bytes,
+            lanes = machine_lanes(w->p->m, load[0]->dtype);
     if (bytes < 4 || dtype_info[n->param[n->write[0].out].type->dtype].bytes != bytes ||
         expr_or(row_extent(&r, r.own + at - run + 1, run), INT64_MAX) < lanes ||
         expr_or(row_extent(&r, r.own + r.nown - r.nfused, r.nfused), INT64_MAX) < lanes)
