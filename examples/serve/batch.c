@@ -294,7 +294,9 @@ next_token(Batch *b, Request *r, const float *scores)
         return;
     }
     const char *text = tokens_text(b->o.tokens, r->token, &bytes);
-    bool whole = answer_add(&r->answer, text, bytes),
+    bool whole =
+             answer_add(&r->answer, text, bytes) &&
+             (r->top < 0 || scored_add(&r->scored, r->token, r->top, scores, b->o.decoder->words)),
          ends = r->answer.stopped || r->made == r->most;
     whole = whole && (!ends || answer_end(&r->answer));
     if (!whole || ends)

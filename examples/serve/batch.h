@@ -21,6 +21,7 @@
 #include "answer.h"
 #include "decoder.h"
 #include "sample.h"
+#include "scored.h"
 #include "tokens.h"
 
 typedef enum { RUNNING, STOPPED, LENGTH, TIMEOUT, FAILED } Fate;
@@ -30,12 +31,15 @@ typedef struct Request {
     int64_t *prompt, nprompt, most; /* tokens; how many to make at most */
     Sampling how;
     double deadline; /* of the monotonic clock */
+    int64_t top;     /* likeliest tokens that are noted with each one made; -1: none are */
     Answer answer;
+    Buffer scored; /* [][1 + top] Scored; who reads it may empty it */
     void *user;
 
     Fate fate;
     int64_t fed, made;    /* tokens of the prompt, and of the answer, so far */
     int64_t token;        /* the last one made */
+    int64_t characters;   /* of the tokens whose scores were told */
     struct Request *next; /* in the queue */
 } Request;
 

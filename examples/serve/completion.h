@@ -1,9 +1,12 @@
-/* completion: the OpenAI completions form: what a body asks for, and what is said to it, as
- * JSON. */
+/* completion: the OpenAI completions form: what a body asks for (completion.c), and what is said to
+ * it, as JSON (said.c). */
 #ifndef SERVE_COMPLETION_H
 #define SERVE_COMPLETION_H
 
 #include "batch.h"
+#include "body.h"
+
+enum { MOST_PROMPTS = 128 };
 
 typedef struct {
     const char *model;               /* its name in requests and answers */
@@ -12,34 +15,30 @@ typedef struct {
     double seconds; /* that a request may take */
 } CompletionLimits;
 
+/* One body: a request for each of its prompts. */
 typedef struct {
-    Request request;
+    Request *request; /* [n] */
+    int64_t n, left;  /* left: those whose fate is not known */
     char id[32];
     long long created;
     bool stream;
+    bool tells_usage; /* as the last event of a stream */
 } Completion;
 
-/* Why a request is refused. */
-typedef struct {
-    int status;        /* of HTTP */
-    const char *param; /* the field, or NULL */
-    char message[256];
-} Refusal;
-
 /* NULL: *why says why. The answer's deadline counts from `now`. */
-Completion *completion_new(const CompletionLimits *l, Tokens *t, const char *body, size_t bytes,
-                           double now, Refusal *why);
+Completion *completion_new(const CompletionLimits *l, Tokens *t, const json_t *body, double now,
+                           Refusal *why);
 void completion_free(Completion *c);
+/* What a request that did not end well is told. */
+void completion_refusal(const CompletionLimits *l, const Request *r, const char *problem,
+                        Refusal *why);
 
 /* All of these are malloc's; NULL: no memory. */
-char *completion_whole(const CompletionLimits *l, const Completion *c);
-/* The text that came since the last one, as an event; with the reason of its end, if that has come,
- * and what was used. */
-char *completion_part(const CompletionLimits *l, Completion *c);
-char *refusal_text(const Refusal *why);
+char *completion_whole(const CompletionLimits *l, Tokens *t, Completion *c);
+/* The text of a request that came since its last one, as an event; with the reason of its end, if
+ * that has come. */
+char *completion_part(const CompletionLimits *l, Tokens *t, Completion *c, Request *r);
+char *completion_usage(const CompletionLimits *l, const Completion *c);
 char *models_text(const CompletionLimits *l, long long since);
-/* What a request that did not end well is told. */
-void completion_refusal(const CompletionLimits *l, const Completion *c, const char *problem,
-                        Refusal *why);
 
 #endif

@@ -26,7 +26,7 @@ note_signal(int signal)
 }
 
 static int
-refuse(const char *what, const char *which)
+give_up(const char *what, const char *which)
 {
     fprintf(stderr, "serve: %s%s\n", what, which);
     return TN_USAGE;
@@ -125,7 +125,7 @@ main(int argc, char **argv)
     if (argc == 2 && !strcmp(argv[1], "--help"))
         return usage(options, NOPTION);
     if (argc < 3)
-        return refuse(
+        return give_up(
             "usage: serve MODEL.so TOKENS [OPTION VALUE]...; serve --help lists the options", "");
     for (int i = 3; i < argc; i += 2)
         if (!take(options, NOPTION, argv[i], argv[i + 1]))
@@ -134,17 +134,17 @@ main(int argc, char **argv)
     batch.context = completions.context;
     const char *wrong = tokens_read(&tokens, argv[2]);
     if (wrong)
-        return refuse(wrong, argv[2]);
+        return give_up(wrong, argv[2]);
     if (!decoder_open(&decoder, argv[1], (int32_t)threads, batch_rows(&batch)))
-        return refuse(decoder_problem(&decoder), "");
+        return give_up(decoder_problem(&decoder), "");
     if (!decoder.masked)
-        return refuse(
+        return give_up(
             "the model takes no attention_mask, without which sequences cannot share a batch: ",
             argv[1]);
     Batch *b = batch_new(&batch);
     if (!b)
-        return refuse(*decoder_problem(&decoder) ? decoder_problem(&decoder) : "no memory for ",
-                      *decoder_problem(&decoder) ? "" : argv[1]);
+        return give_up(*decoder_problem(&decoder) ? decoder_problem(&decoder) : "no memory for ",
+                       *decoder_problem(&decoder) ? "" : argv[1]);
     completions.words = decoder.words;
     if (!tokens.plain && decoder.words != 256 + tokens.n) {
         fprintf(stderr,
@@ -157,7 +157,7 @@ main(int argc, char **argv)
     signal(SIGTERM, note_signal);
     Http *h = http_new(&http, &completions, &tokens, &decoder, problem, sizeof problem);
     if (!h)
-        return refuse(problem, "");
+        return give_up(problem, "");
     printf("serve: %s on http://%s:%d\n", completions.model, http.address, http_port(h));
     fflush(stdout);
     http_run(h, b, &stop);

@@ -152,20 +152,31 @@ def runtime():
 
 
 @functools.cache
-def written(prompt: str, count: int) -> tuple[list[int], float]:
-    """The likeliest tokens, one after the other, alone; and by how much, at least, each was likelier than the next best."""
-    session, ids, said, clear = runtime(), np.array([encoded(prompt.encode())]), [], np.inf
+def written_scored(prompt: str, count: int) -> tuple[list[int], np.ndarray]:
+    """The likeliest tokens, one after the other, alone; and the logarithms of all tokens' probabilities at each."""
+    session, ids, said, scores = runtime(), np.array([encoded(prompt.encode())]), [], []
     names = [o.name for o in session.get_outputs()]
     cache = {i.name: np.zeros((1, i.shape[1], 0, i.shape[3]), np.float32) for i in session.get_inputs() if "past" in i.name}
     for _ in range(count):
         mask = np.ones((1, cache["past_key_values.0.key"].shape[2] + ids.shape[1]), np.int64)
         out = dict(zip(names, session.run(None, {"input_ids": ids, "attention_mask": mask} | cache)))
         cache = {n.replace("present", "past_key_values"): x for n, x in out.items() if n != "logits"}
-        second, best = np.sort(out["logits"][0, -1])[-2:]
-        clear = min(clear, best - second)
-        said.append(int(out["logits"][0, -1].argmax()))
+        last = out["logits"][0, -1].astype(np.float64)
+        scores.append(last - np.log(np.exp(last - last.max()).sum()) - last.max())
+        said.append(int(last.argmax()))
         ids = np.array([[said[-1]]])
-    return said, float(clear)
+    return said, np.array(scores)
+
+
+def written(prompt: str, count: int) -> tuple[list[int], float]:
+    """The likeliest tokens; and by how much, at least, each was likelier than the next best."""
+    said, scores = written_scored(prompt, count)
+    best = np.sort(scores, axis=1)
+    return said, float((best[:, -1] - best[:, -2]).min())
+
+
+def scores_after(prompt: str, count: int) -> np.ndarray:
+    return written_scored(prompt, count)[1]
 
 
 def text_after(prompt: str, count: int) -> str:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
 import server as s
 from load import load, questions
@@ -46,7 +47,7 @@ def test_a_stream_says_the_same(server):
     got = s.events(answer)
     assert got[-1] == "[DONE]" and s.text_of(got) == s.text_after(PROMPT, 40)
     assert [e["choices"][0]["finish_reason"] for e in got[:-1]] == [None] * (len(got) - 2) + ["length"]
-    assert got[-2]["usage"]["completion_tokens"] == 40 and "usage" not in got[0]
+    assert all("usage" not in e for e in got[:-1])
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -61,6 +62,45 @@ def test_it_ends_where_it_is_told(server, stream):
         choice = server.complete(PROMPT, 40, stop=stop)[1]["choices"][0]
         said, reason = choice["text"], choice["finish_reason"]
     assert said == text[:text.index(stop)] and reason == "stop"
+
+
+def test_several_prompts_in_one_request(server):
+    prompts = [PROMPT, "She was", s.encoded(b"Elizabeth")]
+    texts = [s.text_after(p, 20) for p in (PROMPT, "She was", "Elizabeth")]
+    for asked, want in ((prompts[:2], texts[:2]), ([s.encoded(p.encode()) if isinstance(p, str) else p for p in prompts], texts)):
+        status, answer = server.complete(asked, 20)
+        assert status == 200 and [(c["index"], c["text"]) for c in answer["choices"]] == list(enumerate(want))
+        assert answer["usage"]["completion_tokens"] == 20 * len(want)
+    assert server.complete(["She was", "She was"], 4, model="austen")[1]["usage"]["prompt_tokens"] == 2 * len(s.encoded(b"She was"))
+    with server.begin(prompts[:2], 20, stream=True, stream_options={"include_usage": True}) as c:
+        got = s.events(s.all_of(c))
+    assert got[-1] == "[DONE]" and got[-2]["choices"] == [] and got[-2]["usage"]["completion_tokens"] == 40
+    assert all(e["usage"] is None for e in got[:-2])
+    for i in range(2):
+        mine = [c for e in got[:-2] for c in e["choices"] if c["index"] == i]
+        assert "".join(c["text"] for c in mine) == texts[i] and mine[-1]["finish_reason"] == "length"
+
+
+def test_as_many_prompts_as_can_wait(artefact):
+    with s.Server(artefact, "--sequences", 2, "--queue", 1) as one:
+        assert [c["text"] for c in one.complete(["She was"] * 3, 8)[1]["choices"]] == [s.text_after("She was", 8)] * 3
+        status, answer = one.complete(["She was"] * 4, 8)
+        assert status == 503 and "0 requests wait already, and the body has 4 prompts; at most 1 can wait" in answer["error"]["message"]
+
+
+def test_logprobs_are_what_onnx_runtime_says(server):
+    want = s.scores_after(PROMPT, 12)
+    choice = server.complete(PROMPT, 12, logprobs=3)[1]["choices"][0]
+    got = choice["logprobs"]
+    assert "".join(got["tokens"]) == choice["text"] == s.text_after(PROMPT, 12)
+    assert [choice["text"][at:].startswith(t) for t, at in zip(got["tokens"], got["text_offset"])] == [True] * 12
+    for p, top, scores in zip(got["token_logprobs"], got["top_logprobs"], want):
+        best = np.sort(scores)[::-1][:3]
+        assert len(top) == 3 and p == max(top.values()) and np.abs(np.array(list(top.values())) - best).max() < 1e-3
+    with server.begin(PROMPT, 12, stream=True, logprobs=0) as c:
+        parts = [c["logprobs"] for e in s.events(s.all_of(c))[:-1] for c in e["choices"]]
+    assert sum((p["tokens"] for p in parts), []) == got["tokens"] and sum((p["text_offset"] for p in parts), []) == got["text_offset"]
+    assert all(top == {} for p in parts for top in p["top_logprobs"])
 
 
 def test_chance_follows_its_seed(server):
@@ -91,14 +131,17 @@ def test_what_there_is(server):
 
 @pytest.mark.parametrize("fields, status, says", [
     ({"prompt": None}, 400, "the prompt is to be a string"), ({"prompt": ""}, 400, "the prompt is empty"),
-    ({"prompt": ["a", "b"]}, 400, "whole numbers"), ({"prompt": [1, 512]}, 400, "token 1 of the prompt is 512; the model has tokens 0 to 511"),
+    ({"prompt": ["a", 1]}, 400, "whole numbers"), ({"prompt": ["a", ""]}, 400, "the prompt is empty"), ({"prompt": ["a"] * 129}, 400, "there are 129 prompts; at most 128"),
+    ({"stream_options": {}}, 400, "stream is to be true"), ({"stream": True, "stream_options": 1}, 400, "stream_options is to be an object"),
+    ({"stream": True, "stream_options": {"tempo": 1}}, 400, 'there is no field "tempo"'),
+    ({"prompt": [1, 512]}, 400, "token 1 of the prompt is 512; the model has tokens 0 to 511"),
     ({"prompt": [-1]}, 400, "token 0 of the prompt is -1"), ({"prompt": [0] * 65}, 400, "the prompt has 65 tokens; at most 64 are possible"),
     ({"max_tokens": 0}, 400, "max_tokens is 0; 1 to 512 are possible"), ({"max_tokens": 513}, 400, "max_tokens is 513; 1 to 512"),
     ({"max_tokens": 1.5}, 400, "max_tokens is to be a whole number"), ({"max_tokens": 10 ** 17}, 400, "1 to 512 are possible"),
     ({"prompt": [0] * 64, "max_tokens": 512, "temperature": 2.5}, 400, "temperature is 2.5; 0 to 2 are possible"),
     ({"top_p": -1}, 400, "top_p is -1; 0 to 1"), ({"seed": "x"}, 400, "seed is to be a whole number"),
     ({"stop": ["a"] * 5}, 400, "stop has 5 strings; at most 4"), ({"stop": ""}, 400, "a stop string has 0 bytes; 1 to 64"), ({"stop": [1]}, 400, "stop is to be"),
-    ({"stream": "yes"}, 400, "stream is to be true or false"), ({"n": 2}, 400, "n can only be 1 here"), ({"logprobs": 5}, 400, "logprobs can only be null"),
+    ({"stream": "yes"}, 400, "stream is to be true or false"), ({"n": 2}, 400, "n can only be 1 here"), ({"logprobs": 6}, 400, "logprobs is 6; 0 to 5 are possible"),
     ({"tempo": 1}, 400, 'there is no field "tempo"'), ({"ä" * 40: 1}, 400, "there is no field"), ({"model": "gpt"}, 404, 'there is no model "gpt" here, there is "austen"'),
 ])
 def test_fields(server, fields, status, says):
