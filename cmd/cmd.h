@@ -176,6 +176,9 @@ bool compiled_with_open_dims(const char *path);
 /* Load an artefact, or compile the model to a temporary one and load that; load_ms, what loading
  * took, may be NULL. TN_OK or printed. */
 int model_open(TnContext *ctx, const Options *o, TnModel **out, double *load_ms);
+/* The same; if the target's code runs on another processor, for this one, compiled fast: for the
+ * inputs and outputs of tensors_run. */
+int model_open_anywhere(TnContext *ctx, const Options *o, TnModel **out);
 /* Open it, use it, free it. What `use` returns, if it comes that far. */
 int model_with(TnContext *ctx, const Options *o,
                int (*use)(TnContext *ctx, const Options *o, TnModel *m));
@@ -203,6 +206,9 @@ void outputs_make(const TnModel *m, Tensors *t);
 /* A session on --threads threads with its tensors made. TN_OK or printed; both to be freed either
  * way. */
 int session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession **out);
+/* Run the session, or under an emulator the model for a target of another processor. TN_OK or
+ * printed. */
+int tensors_run(TnContext *ctx, const Options *o, TnSession *session, Tensors *t);
 /* Inputs in memory of their own, as an application that is fast has them: they begin with a cache
  * line (a product of 256 cubed takes 0.23 ms on a Cascade Lake, 0.29 where its right side does
  * not), and large ones are not in small pages, as mapped files are. */

@@ -479,6 +479,18 @@ session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession
     return status;
 }
 
+int
+tensors_run(TnContext *ctx, const Options *o, TnSession *session, Tensors *t)
+{
+    Progress p = progress_begin();
+    TnCompileOptions options = compile_options_to_run(o, &p);
+
+    if (tn_target_is_here(o->compile.target))
+        return report(ctx, tn_run(session, t->in, t->nin, t->out, t->nout));
+    return report_after(&p, ctx,
+                        tn_emulate(ctx, o->model, &options, t->in, t->nin, t->out, t->nout));
+}
+
 enum { HUGE_PAGE = 2 << 20, LINE = 64 };
 
 void

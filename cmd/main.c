@@ -40,6 +40,7 @@ const Command verbs[VERB_COUNT] = {
         "  tenon run bert.onnx --dim batch=2 --dim seq=128 --max-int input_ids=30000\n"
         "  tenon run model.onnx --input x=@x.npy --expect y=@y.npy --rtol 1e-3\n"
         "  tenon run model.onnx --data test_data_set_0\n"
+        "  tenon run model.onnx --target armv8-a --output-dir out\n"
         "  tenon run model.so --many requests.jsonl > results.jsonl\n",
         true, cmd_run,
     },

@@ -291,6 +291,18 @@ model_open(TnContext *ctx, const Options *o, TnModel **out, double *load_ms)
 }
 
 int
+model_open_anywhere(TnContext *ctx, const Options *o, TnModel **out)
+{
+    Options here = *o;
+
+    if (!tn_target_is_here(o->compile.target)) {
+        here.compile.target = NULL;
+        here.compile.quick = 1;
+    }
+    return model_open(ctx, &here, out, NULL);
+}
+
+int
 model_with(TnContext *ctx, const Options *o,
            int (*use)(TnContext *ctx, const Options *o, TnModel *m))
 {

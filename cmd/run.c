@@ -301,7 +301,7 @@ run(TnContext *ctx, const Options *o, TnModel *m)
         status = make_folder(o->output_dir);
     if (status == TN_OK) {
         double start = seconds();
-        status = report(ctx, tn_run(session, t.in, t.nin, t.out, t.nout));
+        status = tensors_run(ctx, o, session, &t);
         double ms = 1e3 * (seconds() - start);
         if (status == TN_OK)
             status = tell(ctx, o, &t, ms);
@@ -316,5 +316,12 @@ cmd_run(TnContext *ctx, const Options *o)
 {
     if (o->compile.policy && !o->requests)
         return usage_error("--policy orders requests that run together: --many FILE");
-    return o->requests ? run_many(ctx, o) : model_with(ctx, o, run);
+    if (o->requests)
+        return run_many(ctx, o);
+    TnModel *m = NULL;
+    int status = model_open_anywhere(ctx, o, &m);
+    if (status == TN_OK)
+        status = run(ctx, o, m);
+    tn_model_free(m);
+    return status;
 }

@@ -77,20 +77,6 @@ compare(TnContext *ctx, const Options *o, const Judge *j, const Tensors *t, cons
     return first < t->nout ? EXIT_DIFFERS : TN_OK;
 }
 
-/* The compiled model's outputs. What runs elsewhere is compiled here too, fast: for the session that
- * made the inputs. */
-static int
-run_compiled(TnContext *ctx, const Options *o, TnSession *session, Tensors *t)
-{
-    Progress p = progress_begin();
-    TnCompileOptions options = compile_options_to_run(o, &p);
-
-    if (tn_target_is_here(o->compile.target))
-        return report(ctx, tn_run(session, t->in, t->nin, t->out, t->nout));
-    return report_after(&p, ctx,
-                        tn_emulate(ctx, o->model, &options, t->in, t->nin, t->out, t->nout));
-}
-
 static int
 verify_session(TnContext *ctx, const Options *o, const Judge *j, TnModel *m)
 {
@@ -103,7 +89,7 @@ verify_session(TnContext *ctx, const Options *o, const Judge *j, TnModel *m)
         want = need(calloc((size_t)t.nout + 1, sizeof *want));
         for (int32_t i = 0; i < t.nout; i++)
             want[i].size = sizeof *want;
-        status = run_compiled(ctx, o, session, &t);
+        status = tensors_run(ctx, o, session, &t);
     }
     if (status == TN_OK)
         status = j->folder ? against_run(ctx, o, o->model, j->folder, &t, want)
@@ -120,13 +106,8 @@ static int
 verify(TnContext *ctx, const Options *o, const Judge *j)
 {
     TnModel *m = NULL;
-    Options here = *o;
 
-    if (!tn_target_is_here(o->compile.target)) {
-        here.compile.target = NULL;
-        here.compile.quick = 1;
-    }
-    int status = model_open(ctx, &here, &m, NULL);
+    int status = model_open_anywhere(ctx, o, &m);
     if (status == TN_OK)
         status = verify_session(ctx, o, j, m);
     tn_model_free(m);
