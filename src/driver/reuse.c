@@ -156,6 +156,53 @@ key_of(Job *j)
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
+/* The text about an artefact: counts, the summary, and the notes that compiling it made, which are
+ * told each time: file (empty: the model), node, text. */
+#define END_OF_FIELD '\x1f'
+#define END_OF_ROW '\x1e'
+
+static const char *
+report_text(Job *j)
+{
+    const DriverReport *r = j->report;
+    Text t = { .arena = j->arena };
+
+    text_printf(&t, "%u %u %lld %s%c", r->kernels, r->distinct, (long long)r->artefact_bytes,
+                r->summary, END_OF_ROW);
+    for (uint32_t i = 0; i < j->ctx->diags.list.n; i++) {
+        const Diag *d = &j->ctx->diags.list.at[i];
+        const char *file = d->loc.file;
+        bool own = file && !strcmp(file, j->model_path);
+        text_printf(&t, "%s%c%s%c%s%c", own || !file ? "" : file, END_OF_FIELD,
+                    d->loc.node ? d->loc.node : "", END_OF_FIELD, d->text, END_OF_ROW);
+    }
+    return text_str(&t);
+}
+
+/* The text up to `end`, and *at behind it; NULL: there is none. */
+static const char *
+next(Arena *a, const char **at, char end)
+{
+    const char *from = *at, *to = strchr(from, end);
+
+    if (!to)
+        return NULL;
+    *at = to + 1;
+    return arena_printf(a, "%.*s", (int)(to - from), from);
+}
+
+static void
+tell_notes(Job *j, const char *at)
+{
+    const char *file, *node, *text;
+
+    while ((file = next(j->arena, &at, END_OF_FIELD)) &&
+           (node = next(j->arena, &at, END_OF_FIELD)) && (text = next(j->arena, &at, END_OF_ROW)))
+        diag_note(&j->ctx->diags,
+                  (Loc){ .file = *file ? file : j->model_path, .node = *node ? node : NULL }, "%s",
+                  text);
+}
+
 bool
 reuse_take(Job *j)
 {
@@ -176,21 +223,17 @@ reuse_take(Job *j)
     writer_put(j->out, made.data, made.bytes);
     if (!writer_commit(j->out, 0755))
         return false;
+    told += summary;
     r->artefact_bytes = bytes;
-    r->summary = told + summary;
+    r->summary = next(j->arena, &told, END_OF_ROW);
     r->reused = true;
+    tell_notes(j, told);
     return true;
 }
 
 void
 reuse_keep(Job *j)
 {
-    const DriverReport *r = j->report;
-
-    if (!j->reuse_key || j->ctx->diags.list.n) /* notes would be said only once */
-        return;
-    if (build_cache_put_file(j->arena, &j->set->build, j->reuse_key, j->out_path))
-        build_cache_put(j->arena, j->set->build.cache_dir, j->reuse_key,
-                        arena_printf(j->arena, "%u %u %lld %s", r->kernels, r->distinct,
-                                     (long long)r->artefact_bytes, r->summary));
+    if (j->reuse_key && build_cache_put_file(j->arena, &j->set->build, j->reuse_key, j->out_path))
+        build_cache_put(j->arena, j->set->build.cache_dir, j->reuse_key, report_text(j));
 }

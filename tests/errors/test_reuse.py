@@ -63,6 +63,17 @@ def test_other_options_are_another_artefact(made, tmp_path, words):
     assert made(model, *words)[0] and made(model)[0]
 
 
+def test_notes_are_told_each_time(made, tmp_path):
+    """A request alone is all that this model can do, and --many says so."""
+    model, values = tmp_path / "a.onnx", [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size]) for name, size in (("past", "p"), ("x", "n"), ("present", "t"))]
+    nodes = [helper.make_node("Concat", ["x", "past"], ["present"], axis=0)]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "m", values[:2], values[2:]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    first, second = (subprocess.run([TENON, "compile", name, "-o", "m.so", "--reuse", "--state", "past=present", "--quick", "--cache-dir", "cache", "--json"],
+                                    cwd=tmp_path, capture_output=True, text=True, check=True) for name in (model.name, shutil.copy(model, tmp_path / "b.onnx").name))
+    assert "note:" in first.stderr and second.stderr == first.stderr.replace("a.onnx", "b.onnx")
+    assert not json.loads(first.stdout)["reused"] and json.loads(second.stdout)["reused"]
+
+
 def test_a_damaged_entry_is_compiled_anew(made, tmp_path):
     model = save(tmp_path / "a.onnx")
     artefact = made(model)[1]
