@@ -5,6 +5,7 @@
  */
 #include "import/compose.h"
 #include "import/converters.h"
+#include "op/kinds.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -314,7 +315,7 @@ model_body(Model *m, ValueList *output, uint64_t *mark)
            model_outputs(m, output, mark ? mark : NEW_ARRAY(m->arena, uint64_t, g->n_output + 1));
 }
 
-/* An output gets the model's name for it; inputs and constants, and values that are an output under
+/* Does the value get the output's name? Inputs and constants, and values that are an output under
  * another name already, keep theirs. */
 static bool
 is_named_anew(const Model *m, const ValueList *output, uint32_t i)
@@ -323,6 +324,28 @@ is_named_anew(const Model *m, const ValueList *output, uint32_t i)
         if (output->at[k] == output->at[i])
             return false;
     return m->g->value.at[output->at[i]].def != 0;
+}
+
+/* The output under its name: a copy where the value has another one that it keeps. 0: reported. */
+static ValueId
+named_output(Model *m, const ValueList *output, uint32_t i, Sym name)
+{
+    ValueId v = output->at[i], made;
+    OpNode copy = { .op = OP_identity,
+                    .loc = { .file = m->path },
+                    .origin = sym_printf(m->c, "output \"%s\"", name),
+                    .nin = 1,
+                    .in = &v };
+
+    if (!is_named_anew(m, output, i)) {
+        if (!strcmp(m->g->value.at[v].name, name))
+            return v;
+        if (!graph_infer_op(m->g, &copy, 1, &name, &made))
+            return 0;
+        v = made;
+    }
+    graph_rename(m->g, v, name);
+    return v;
 }
 
 Graph *
@@ -386,12 +409,13 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
                              given);
                 return NULL;
             }
-            if (is_named_anew(&m, &output, at))
-                graph_rename(m.g, output.at[at],
-                             mark[i] ? sequence_part(c, given, part)
-                             : keys  ? map_part(c, given, 0)
-                                     : given);
-            VEC_PUSH(arena, &m.g->output, output.at[at]);
+            ValueId v = named_output(&m, &output, at,
+                                     mark[i] ? sequence_part(c, given, part)
+                                     : keys  ? map_part(c, given, 0)
+                                             : given);
+            if (!v)
+                return NULL;
+            VEC_PUSH(arena, &m.g->output, v);
         }
         if (keys)
             VEC_PUSH(arena, &m.g->output, keys);

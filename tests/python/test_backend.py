@@ -29,7 +29,7 @@ def test_cases_of_onnx(name):
 
 
 DAILY = ["identity_sequence", "identity_opt", "optional_get_element_optional_tensor", "optional_has_element_optional_input", "if_opt", "if_seq",
-         "loop13_seq", "sequence_map_add_1_sequence_1_tensor", "sequence_insert_at_front", "split_to_sequence_1", "cast_FLOAT_to_FLOAT8E5M2",
+         "loop13_seq", "sequence_map_add_1_sequence_1_tensor", "sequence_insert_at_front", "split_to_sequence_1", "gradient_of_add", "cast_FLOAT_to_FLOAT8E5M2",
          "cast_FLOAT_to_INT4", "cast_FLOAT_to_FLOAT4E2M1", "cast_FLOAT_to_BFLOAT16", "string_concat", "strnormalizer_nostopwords_nochangecase"]
 LEAST = 2005            # of 2,024: what is left expects NumPy's own random numbers, or its rounding
 

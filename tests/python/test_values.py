@@ -56,3 +56,17 @@ def test_maps_by_name_of_type():
     session = tenon.InferenceSession(built(nodes, [x], [typed("y", T.FLOAT, [1, 3])]))
     assert session.get_inputs()[0].type == "map(string,tensor(float))"
     np.testing.assert_array_equal(session.run(None, {"x": {"c": 3.0, "a": 1.0}})[0], np.float32([[1, 0, 3]]))
+
+
+def test_one_value_is_several_outputs():
+    """Under each of its names, also where it is an input or what a function made twice."""
+    twice = helper.make_function("of.test", "Twice", ["a"], ["p", "q"], [helper.make_node("Relu", ["a"], ["p"]), helper.make_node("Identity", ["a"], ["q"])], [helper.make_opsetid("", 18)])
+    graph = helper.make_graph([helper.make_node("Twice", ["x"], ["y", "same"], domain="of.test")], "values", [typed("x", T.FLOAT, ["n"])],
+                              [typed(name, T.FLOAT, ["n"]) for name in ("y", "same", "x")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("of.test", 1)], functions=[twice], ir_version=8)
+    x = np.float32([-1, 2])
+    made = tenon.compile(model).run([x])
+    assert {name: y.tolist() for name, y in made.items()} == {"y": [0, 2], "same": [-1, 2], "x": [-1, 2]}
+    s = typed("s", T.FLOAT, [None], "seq")
+    lists = built([helper.make_node("Identity", ["s"], ["t"])], [s], [typed("t", T.FLOAT, [None], "seq")])
+    assert [list(y) for y in tenon.compile(lists).run([[x]])["t"]] == [[-1, 2]]
