@@ -175,8 +175,15 @@ state_table(Host *h)
     return "tn_states";
 }
 
-/* C promises no literal above this length. */
+/* Of C that others compile: the standard promises no longer literal. An array of as many characters
+ * takes a compiler far longer, so it is not for our own. */
 enum { MOST_LITERAL = 4095 };
+
+static bool
+is_too_long(const Host *h, const char *s)
+{
+    return h->single_file && strlen(s) > MOST_LITERAL;
+}
 
 static void
 long_text(Host *h, uint32_t i, const char *s)
@@ -193,12 +200,12 @@ metadata_table(Host *h)
     uint32_t n = 2 * h->p->nmetadata;
 
     for (uint32_t i = 0; i < n; i++)
-        if (strlen(h->p->metadata[i]) > MOST_LITERAL)
+        if (is_too_long(h, h->p->metadata[i]))
             long_text(h, i, h->p->metadata[i]);
     text_add(h->t, n ? "static const char *const tn_metadata[] = {\n" : "");
     for (uint32_t i = 0; i < n; i++) {
         text_add(h->t, i % 2 ? "" : "    ");
-        if (strlen(h->p->metadata[i]) > MOST_LITERAL)
+        if (is_too_long(h, h->p->metadata[i]))
             text_printf(h->t, "tn_metadata_%u", i);
         else
             host_string(h->t, h->p->metadata[i]);
