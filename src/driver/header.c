@@ -11,8 +11,8 @@
 #include <ctype.h>
 #include <string.h>
 
-static const char *
-prefix_of(const Job *j)
+const char *
+header_prefix(const Job *j)
 {
     return j->o->prefix ? j->o->prefix : "tenon";
 }
@@ -60,14 +60,16 @@ header_write(Job *j, Text *t, const char *weights_name)
         " * the memory that a run needs; run() takes a frame with that memory. A run computes on "
         "the calling thread\n"
         " * unless TnHost says otherwise, and allocates nothing%s.\n",
-        prefix_of(j),
+        header_prefix(j),
         j->plan->plan.n > 1 || j->plan->plan.at[0]->nblock ? " but what it asks TnMemory for" : "");
     source_weights(j, t, weights_name);
+    source_licence(t);
     text_printf(t, " */\n#ifndef %s\n#define %s\n\n%s\n", guard, guard, emit_c_abi());
     if (j->o->prefix)
         text_printf(
             t, "#ifdef __cplusplus\nextern \"C\"\n#endif\nconst TnManifest *%s_manifest(void);\n\n",
-            prefix_of(j));
+            header_prefix(j));
+    plain_run_declare(j, t, weights_name);
     text_printf(t, "#endif    /* %s */\n", guard);
 }
 
@@ -123,8 +125,8 @@ static const char example_show[] =
     "(long long)dims[d]);\n"
     "    printf(\"] =\");\n"
     "    for (int64_t i = 0; i < n && i < 6; i++)\n"
-    "        if (!strcmp(info->dtype, \"f32\"))\n            printf(\" %g\", ((const float "
-    "*)data)[i]);\n"
+    "        if (!strcmp(info->dtype, \"f32\"))\n            printf(\" %g\", "
+    "(double)((const float *)data)[i]);\n"
     "        else if (!strcmp(info->dtype, \"f64\"))\n            printf(\" %g\", ((const double "
     "*)data)[i]);\n"
     "        else if (!strcmp(info->dtype, \"i64\"))\n            printf(\" %lld\", (long "
@@ -168,8 +170,8 @@ print_dims(Job *j, Text *t, uint32_t i, const Value *v)
     return true;
 }
 
-static bool
-needs_memory(const Job *j)
+bool
+header_needs_memory(const Job *j)
 {
     const Plan *p = j->plan->plan.at[0];
     bool needs = j->plan->plan.n > 1 || p->nblock;
@@ -184,7 +186,7 @@ header_example(Job *j, Text *t, const char *weights_name)
 {
     const char *name = path_name(artefact_path(j, ""));
     uint32_t nin = j->graph->input.n, nout = j->graph->output.n;
-    bool needs = needs_memory(j);
+    bool needs = header_needs_memory(j);
 
     text_printf(
         t,
@@ -193,11 +195,12 @@ header_example(Job *j, Text *t, const char *weights_name)
         " * for each input, or without, for zeros:\n *\n *     cc %s %s %s %s-main.c -o %s -lm\n",
         name, path_name(j->out_path), emit_c_flags(), j->machine.flags, path_name(j->out_path),
         name, name);
+    source_licence(t);
     text_printf(t, " */\n#include \"%s.h\"\n\n%s%s%s", name, example_head,
                 needs ? example_memory : "", example_show);
     text_printf(t,
                 "int\nmain(int argc, char **argv)\n{\n    const TnManifest *m = %s_manifest();\n",
-                prefix_of(j));
+                header_prefix(j));
     for (uint32_t i = 0; i < nin; i++)
         if (!print_dims(j, t, i, &j->graph->value.at[j->graph->input.at[i]]))
             return false;

@@ -198,7 +198,20 @@ bool source_single_file(Job *j, Text *t, const char *weights_name);
 /* in a comment: how to read the file of the weights, if there is one */
 void source_weights(const Job *j, Text *t, const char *weights_name);
 
+/* in a comment: that the file is the user's */
+void source_licence(Text *t);
+
+/* ---- plain_run.c: NAME_run(in, out) of a model of fixed sizes ---- */
+
+bool plain_run_possible(const Job *j);
+/* in NAME.h and NAME.c; nothing if it is not possible */
+void plain_run_declare(const Job *j, Text *t, const char *weights_name);
+void plain_run_define(const Job *j, Text *t, const char *weights_name);
+
 /* ---- header.c: files that users of C source need ---- */
+
+const char *header_prefix(const Job *j);
+bool header_needs_memory(const Job *j); /* a run asks TnMemory for some */
 
 void header_write(Job *j, Text *t, const char *weights_name);   /* NAME.h */
 bool header_example(Job *j, Text *t, const char *weights_name); /* NAME-main.c */

@@ -276,6 +276,39 @@ source_weights(const Job *j, Text *t, const char *weights_name)
                     weights_name, (long long)j->plan->weights_bytes);
 }
 
+void
+source_licence(Text *t)
+{
+    text_add(t,
+             " *\n * This file is yours, under whatever licence you choose. What is in it of "
+             "Tenon's own "
+             "text, such as\n * tenon_abi.h and the prelude, you may use, change and pass on in it "
+             "without any condition.\n");
+}
+
+/* Without the processor's flags, vectors are emulated. */
+static void
+add_warning(const Job *j, Text *t)
+{
+    static const struct {
+        uint32_t cpu_level;
+        const char *macro;
+    } needed[] = { { 6, "__AVX512BF16__" },
+                   { 5, "__AVX512VNNI__" },
+                   { 4, "__AVX512VL__" },
+                   { 3, "__AVX2__" },
+                   { 2, "__SSE4_2__" } };
+
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (j->machine.cpu_level >= needed[i].cpu_level) {
+            text_printf(t,
+                        "#ifndef %s\n#warning \"compiled without %s: vectors are emulated, so this "
+                        "runs slowly\"\n#endif\n",
+                        needed[i].macro, j->machine.flags);
+            return;
+        }
+}
+
 static void
 add_heading(Job *j, Text *t, const char *weights_name)
 {
@@ -298,6 +331,7 @@ add_heading(Job *j, Text *t, const char *weights_name)
     source_weights(j, t, weights_name);
     if (!weights_name && j->plan->weights_bytes)
         text_add(t, " *\n * The weights are in this file: TnFrame.weights may be NULL.\n");
+    source_licence(t);
     text_add(t, " */\n\n");
 }
 
@@ -305,10 +339,12 @@ bool
 source_single_file(Job *j, Text *t, const char *weights_name)
 {
     add_heading(j, t, weights_name);
+    add_warning(j, t);
     text_add(t, "#define TN_KERNEL static void\n");
     text_add(t, emit_c_prelude());
     if (!source_functions(j, t))
         return false;
     text_add(t, j->sources.host);
+    plain_run_define(j, t, weights_name);
     return true;
 }

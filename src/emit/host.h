@@ -111,6 +111,7 @@ typedef struct {
     uint32_t nrow;
     /* the open run of rows: its beginning; run_row == nrow: none */
     uint32_t run_at, run_row;
+    uint32_t run_buffers, run_sizes; /* the most of a row */
 } ProgramPrinter;
 
 void program_statement(ProgramPrinter *p); /* begin a statement in p->parts.body */

@@ -43,9 +43,15 @@ print_access(ProgramPrinter *p, Text *t, ValueId v)
 static void
 end_calls(ProgramPrinter *p)
 {
-    if (p->run_row < p->nrow)
-        host_try(&p->parts.body, "    ", "tn_calls(f, n, tn_functions, tn_rows + %u, %u, %u)",
-                 p->run_at, p->run_row, p->nrow - p->run_row);
+    if (p->run_row < p->nrow) {
+        text_printf(&p->parts.body, "    {\n        void *buf[%u];\n        int64_t size[%u];\n",
+                    p->run_buffers, p->run_sizes ? p->run_sizes : 1);
+        host_try(&p->parts.body, "        ",
+                 "tn_calls(f, n, tn_functions, tn_rows + %u, %u, %u, buf, size)", p->run_at,
+                 p->run_row, p->nrow - p->run_row);
+        text_add(&p->parts.body, "    }\n");
+    }
+    p->run_buffers = p->run_sizes = 0;
     p->run_at = p->length;
     p->run_row = p->nrow;
 }
@@ -170,6 +176,8 @@ call(ProgramPrinter *p, NodeId id)
     text_comment(t, n->kernel->origin ? n->kernel->origin : n->kernel->name);
     text_add(t, " */\n");
     p->length += 5 + 2 * nbuffer + sizes->n;
+    p->run_buffers = nbuffer > p->run_buffers ? nbuffer : p->run_buffers;
+    p->run_sizes = sizes->n > p->run_sizes ? sizes->n : p->run_sizes;
     p->nrow++;
 }
 

@@ -211,7 +211,7 @@ TN_INTS(TN_MINMAX_I)
 /* Float to integer truncates and saturates; NaN gives 0. LO and END are exact as floats: the
  * smallest value, and one beyond the largest. */
 #define TN_TRUNCATE(T, name, F, from, LO, END, MAX)                                                \
-    TN_INLINE T tn_##name##_from_##from(F x) { return x >= END ? (T)MAX : x >= LO ? (T)x : x != x ? 0 : (T)(LO); }
+    TN_INLINE T tn_##name##_from_##from(F x) { return x >= (F)(END) ? (T)MAX : x >= (F)(LO) ? (T)x : x != x ? 0 : (T)(LO); }
 #define TN_TRUNCATIONS(X, F, from)                                                                 \
     X(int8_t, i8, F, from, -128.0f, 128.0f, INT8_MAX)                                              \
     X(int16_t, i16, F, from, -32768.0f, 32768.0f, INT16_MAX)                                       \

@@ -106,15 +106,15 @@ tn_join(void *to, const void *from, int64_t bytes)
     if (to != from && bytes > 0)
         memmove(to, from, (size_t)bytes);
 }
-/* `count` rows from `row` on, each the call of a kernel; `first` is the number of the first one. */
+/* `count` rows from `row` on, each the call of a kernel; `first` is the number of the first one. buf
+ * and size: room for the buffers and sizes of the largest. */
 TN_HOT __attribute__((unused)) static int
-tn_calls(const TnFrame *f, const int64_t *n, TnKernelFn *const *kernel, const int64_t *row, int32_t first, int32_t count)
+tn_calls(const TnFrame *f, const int64_t *n, TnKernelFn *const *kernel, const int64_t *row, int32_t first, int32_t count,
+         void **buf, int64_t *size)
 {
     for (int32_t c = 0; c < count; c++) {
         TnKernelFn *fn = kernel[tn_number(row[0], n)];
         int64_t trips = tn_number(row[1], n), grain = tn_number(row[2], n), nbuffer = row[3], nsize = row[4];
-        void *buf[nbuffer];
-        int64_t size[nsize + 1];
         row += 5;
         for (int64_t i = 0; i < nbuffer; i++, row += 2)
             buf[i] = tn_place(f, n, row[0], row[1]);

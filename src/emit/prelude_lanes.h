@@ -411,14 +411,17 @@ TN_INLINE int tn_stream(void *p, const void *v, size_t bytes) { return (void)p, 
 
 /* Float to integer over N lanes, as TN_TRUNCATE: cut to the range first, then convert. Integers of
  * 8 and 16 bits from f32 go by way of 32, for which there are instructions. */
+typedef float tn_lane_f32;
+typedef double tn_lane_f64;
 #define TN_TRUNCATE_LANES(T, name, FN, from, LO, END, MAX) TN_TRUNCATE_N(T, name, FN, from, LO, END, MAX)
 #define TN_TRUNCATE_N(T, name, N, from, LO, END, MAX)                                              \
     TN_INLINE tn_##name##x##N tn_##name##x##N##_from_##from##x##N(tn_##from##x##N x)               \
     {                                                                                              \
         const tn_##from##x##N zero = {0};                                                          \
-        tn_##from##x##N c = tn_sel_##from##x##N(x >= END, zero, tn_sel_##from##x##N(x < LO, zero + LO, x)); \
+        tn_##from##x##N c = tn_sel_##from##x##N(x >= (tn_lane_##from)(END), zero, \
+            tn_sel_##from##x##N(x < (tn_lane_##from)(LO), zero + (tn_lane_##from)(LO), x));        \
         c = tn_sel_##from##x##N(x != x, zero, c);                                                  \
-        tn_##name##x##N over = __builtin_convertvector(x >= END, tn_##name##x##N);                 \
+        tn_##name##x##N over = __builtin_convertvector(x >= (tn_lane_##from)(END), tn_##name##x##N); \
         return (__builtin_convertvector(c, tn_##name##x##N) & ~over) | ((T)MAX & over);            \
     }
 #define TN_TRUNCATE_SHORT(N, name, LO, MOST)                                                       \

@@ -177,6 +177,9 @@ def build(folder, program, compiler, *sources, flags=()):
     return program and folder / program
 
 
+STRICT = ["-Wvla", "-Wdouble-promotion"]
+
+
 def needs(*compilers):
     for c in compilers:
         if not shutil.which(c):
@@ -191,9 +194,9 @@ def test_c_and_cplusplus_without_a_warning(tmp_path, name):
     for target in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
         subprocess.run([TENON, "compile", model, "--emit", "c", "--target", target, "-o", tmp_path / f"{target}.c"], check=True, capture_output=True)
         for cxx in ("g++", "clang++"):
-            build(tmp_path, None, [cxx, "-x", "c++", "-std=c++17"], f"{target}.c", flags=[f"-march={target}"])
+            build(tmp_path, None, [cxx, "-x", "c++", "-std=c++17"], f"{target}.c", flags=[f"-march={target}", *STRICT])
     subprocess.run([TENON, "compile", model, "--emit", "c", "--main", "-o", tmp_path / "m.c"], check=True, capture_output=True)
-    said = {subprocess.run([build(tmp_path, "program", compiler, "m.c", "m-main.c", flags=["-march=native"])], capture_output=True, text=True, check=True).stdout
+    said = {subprocess.run([build(tmp_path, "program", compiler, "m.c", "m-main.c", flags=["-march=native", *STRICT])], capture_output=True, text=True, check=True).stdout
             for compiler in (["gcc", "-std=gnu17"], ["g++", "-x", "c++", "-std=c++17"])}
     assert len(said) == 1
     for value in onnx.load(model).graph.output:
@@ -221,6 +224,47 @@ def test_weights_in_a_file_beside(tmp_path):
     said = subprocess.run([build(tmp_path, "wide", ["gcc"], "wide.c", "wide-main.c", flags=["-march=native"]), "x"], cwd=tmp_path,
                           capture_output=True, text=True, check=True).stdout
     np.testing.assert_allclose([float(v) for v in said.split("=")[1].split()[:6]], (x @ w)[0, :6], rtol=1e-3)
+
+
+PLAIN = r"""
+#include "m.h"
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    static float in[M_IN], out[M_OUT];
+    FILE *f = fopen(argv[1], "rb");
+    if (!f || fread(in, sizeof *in, M_IN, f) != M_IN)
+        return 1;
+    int code = m_run(WEIGHTS in, out);
+    for (int i = 0; i < M_OUT; i++)
+        printf("%.8g\n", (double)out[i]);
+    return (void)argc, code;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", [["gcc", "-std=c11"], ["g++", "-x", "c++"]], ids=["C", "C++"])
+def test_a_model_of_fixed_sizes_is_a_function(tmp_path, compiler, images, want):
+    images[:1].tofile(tmp_path / "image")
+    (tmp_path / "main.c").write_text(PLAIN)
+    subprocess.run([TENON, "compile", DIGITS, "--dim", "batch=1", "--emit", "c", "--prefix", "m", "-o", tmp_path / "m.c"], check=True, capture_output=True)
+    header = (tmp_path / "m.h").read_text()
+    assert "\nint m_run(const float in[64], float out[10]);" in header and "#define M_OUT 10\n" in header
+    program = build(tmp_path, "m", compiler, "m.c", "main.c", flags=["-march=native", "-DWEIGHTS=", *STRICT])
+    said = subprocess.run([program, "image"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    np.testing.assert_allclose([float(x) for x in said.split()], want[0], rtol=1e-4, atol=1e-6)
+    subprocess.run([TENON, "compile", DIGITS, "--emit", "c", "--prefix", "m", "-o", tmp_path / "m.c"], check=True, capture_output=True)
+    assert "m_run" not in (tmp_path / "m.h").read_text()            # the batch is open
+
+
+def test_emitted_files_are_the_users_and_want_their_flags(tmp_path):
+    subprocess.run([TENON, "compile", DIGITS, "--target", "x86-64-v3", "--emit", "c", "--main", "-o", tmp_path / "m.c"], check=True, capture_output=True)
+    for name in ("m.c", "m.h", "m-main.c"):
+        assert "This file is yours, under whatever licence you choose." in (tmp_path / name).read_text()
+    if os.uname().machine == "x86_64":
+        for march, warned in (("x86-64-v2", True), ("x86-64-v3", False)):
+            done = subprocess.run(["gcc", "-O0", f"-march={march}", "-c", "m.c", "-o", "m.o"], cwd=tmp_path, capture_output=True, text=True)
+            assert done.returncode == 0 and ("compiled without -march=x86-64-v3: vectors are emulated" in done.stderr) == warned, done.stderr
 
 
 TWO = r"""
