@@ -3,8 +3,13 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS tenon-cmd RUNTIME COMPONENT tenon)
-install(TARGETS tenon tenon-shared tenon-run tenon-run-shared EXPORT TenonTargets
+set(LIBRARIES tenon-run)
+if(NOT TENON_RUNTIME_ONLY)
+  list(PREPEND LIBRARIES tenon)
+  install(TARGETS tenon-cmd RUNTIME COMPONENT tenon)
+endif()
+list(TRANSFORM LIBRARIES APPEND -shared OUTPUT_VARIABLE SHARED)
+install(TARGETS ${LIBRARIES} ${SHARED} EXPORT TenonTargets
   LIBRARY COMPONENT tenon ARCHIVE COMPONENT tenon INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(FILES include/tenon.h include/tenon_abi.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT tenon)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT tenon)
@@ -18,11 +23,15 @@ install(FILES cmake/TenonConfig.cmake "${CMAKE_CURRENT_BINARY_DIR}/TenonConfigVe
 # pkg-config: tenon and tenon-run; --static says what their static forms want. Where they lie is told from where the
 # file lies, so that --prefix at install time and a staging folder are both right.
 file(RELATIVE_PATH TENON_PC_UP "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
-foreach(name tenon tenon-run)
+foreach(name ${LIBRARIES})
   set(TENON_PC_NAME ${name})
   configure_file(cmake/tenon.pc.in "${CMAKE_CURRENT_BINARY_DIR}/${name}.pc" @ONLY)
   install(FILES "${CMAKE_CURRENT_BINARY_DIR}/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT tenon)
 endforeach()
+
+if(TENON_RUNTIME_ONLY)
+  return()
+endif()
 
 # Man pages and completions are what the command says of itself.
 set(SAID "${CMAKE_CURRENT_BINARY_DIR}/said")

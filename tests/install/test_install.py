@@ -83,6 +83,20 @@ def test_the_runtime_needs_the_c_library_alone(lib):
     assert {n.split(".")[0] for n in needed} <= {"libc", "libm", "libpthread", "libdl", "ld-linux-x86-64"}, needed
 
 
+def test_the_runtime_alone(example, tmp_path):
+    """For cross compiling: no compiler of models, no command; found by CMake and pkg-config, it runs a model."""
+    run("cmake", "-S", ROOT, "-B", tmp_path / "build", "-G", "Ninja", "-DTENON_RUNTIME_ONLY=ON", f"-DCMAKE_INSTALL_PREFIX={tmp_path / 'in'}", "-DCMAKE_BUILD_TYPE=Debug")
+    run("cmake", "--build", tmp_path / "build")
+    run("cmake", "--install", tmp_path / "build")
+    kept = {p.name for p in (tmp_path / "in").rglob("*") if p.is_file()}
+    assert {"libtenon-run.a", "tenon.h", "tenon_abi.h", "tenon-run.pc", "TenonConfig.cmake"} <= kept
+    assert not kept & {"tenon", "libtenon.a", "libtenon.so", "tenon.pc", "tenon.1"}, kept
+    lib = next(p.parent for p in (tmp_path / "in").rglob("libtenon-run.so"))
+    flags = run("pkg-config", "--cflags", "--libs", "tenon-run", env=os.environ | {"PKG_CONFIG_PATH": str(lib / "pkgconfig")})
+    run("cc", example / "program.c", *flags.split(), "-o", tmp_path / "program")
+    check_program(example, tmp_path / "program", LD_LIBRARY_PATH=str(lib))
+
+
 # ---- finding it --------------------------------------------------------------------------------------------------
 
 
