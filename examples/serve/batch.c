@@ -16,6 +16,7 @@ struct Batch {
     uint8_t *shown;        /* [places][rows] */
     Request *first, *last; /* the queue */
     int64_t queued;
+    BatchCount count;
     int64_t *ids, *at, *mask; /* what a run is given */
     int64_t *of, *from;       /* an arrangement */
 };
@@ -124,6 +125,12 @@ int64_t
 batch_queued(const Batch *b)
 {
     return b->queued;
+}
+
+const BatchCount *
+batch_count(const Batch *b)
+{
+    return &b->count;
 }
 
 bool
@@ -289,6 +296,7 @@ next_token(Batch *b, Request *r, const float *scores)
 
     r->token = sample(&r->how, scores, b->o.decoder->words);
     r->made++;
+    b->count.made++;
     if (r->token == b->o.end) {
         finish(b, r, answer_end(&r->answer) ? STOPPED : FAILED);
         return;
@@ -314,6 +322,7 @@ take(Batch *b, int64_t i, int64_t n, const float *scores)
 
     memset(b->shown + i * b->rows + b->clock, 1, (size_t)own);
     p->length += own;
+    b->count.fed += r->fed < r->nprompt ? own : 0;
     r->fed += r->fed < r->nprompt ? own : 0;
     if (r->fed == r->nprompt)
         next_token(b, r, scores + (i * n + own - 1) * b->o.decoder->words);
@@ -338,6 +347,8 @@ batch_step(Batch *b, double now)
         fail_all(b);
         return;
     }
+    b->count.steps++;
+    b->count.columns += b->n * n;
     for (int64_t i = 0; i < b->n; i++)
         if (b->place[i].r)
             take(b, i, n, scores);

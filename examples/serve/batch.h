@@ -53,6 +53,13 @@ typedef struct {
     void (*told)(Request *r); /* there is more of its answer, or its fate is known */
 } BatchOptions;
 
+/* What it has done since it began. */
+typedef struct {
+    /* runs; tokens that they computed, also in places that are empty or have no more of a prompt */
+    int64_t steps, columns;
+    int64_t fed, made; /* tokens of prompts, and of answers */
+} BatchCount;
+
 typedef struct Batch Batch;
 
 Batch *batch_new(const BatchOptions *o);   /* NULL: the decoder's problem, or no memory */
@@ -64,6 +71,7 @@ bool batch_busy(const Batch *b);
 int64_t batch_queued(const Batch *b);
 int64_t batch_running(const Batch *b);
 int64_t batch_free_places(const Batch *b);
+const BatchCount *batch_count(const Batch *b);
 /* one run: a token for each sequence, or a chunk of its prompt */
 void batch_step(Batch *b, double now);
 void batch_free(Batch *b);

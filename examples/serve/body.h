@@ -13,7 +13,7 @@ typedef struct {
     int status;        /* of HTTP */
     const char *param; /* the field, or NULL */
     const char *code;  /* of OpenAI's, or NULL */
-    char message[256];
+    char message[512];
 } Refusal;
 
 /* A field that has one meaning alone: what would ask for another is refused, not ignored. */

@@ -5,6 +5,7 @@
 #include <microhttpd.h>
 
 #include "http.h"
+#include "metrics.h"
 
 typedef enum MHD_Result Result;
 typedef struct Call Call;
@@ -14,17 +15,22 @@ typedef struct Peer {
     struct Peer *next, *before;
     int socket;
     double since; /* it was made, or has been told all it asked */
-    Call *call;   /* the request that has arrived, or NULL */
+    char address[48];
+    Call *call; /* the request that has arrived, or NULL */
 } Peer;
 
 struct Call {
     Http *http;
     Peer *peer;
     struct MHD_Connection *connection;
+    double began;
+    char method[16], path[128];
+    int door, status; /* of doors.c, -1: none; of HTTP, 0: nothing was said */
     Buffer body;
     int64_t received; /* of it, kept or not */
     /* waits: nothing is to be said yet, and the connection sleeps */
     bool arrived, waits, gone;
+    bool left;              /* before all was said */
     Completion *completion; /* NULL: it asks for something else, or was refused */
     bool running, failed;   /* the batch has some of it; did not end some of it well */
     Refusal why;            /* where it is refused */
@@ -41,14 +47,17 @@ struct Http {
     Batch *batch;
     struct MHD_Daemon *daemon;
     Peer *peers;
-    long long since, served, refused, dropped;
+    long long since;
+    Metrics metrics;
     bool stopping;
 };
 
 /* Of the monotonic clock. */
 double seconds(void);
 /* All of a request has come; and what follows when the library asks again. */
-Result call_answer(Call *c, const char *path, const char *method);
+Result call_answer(Call *c);
+/* It is over: it is counted, and logged. */
+void call_log(Call *c);
 Result call_say_completion(Call *c);
 /* The connection sleeps until there is something to say. */
 void call_rest(Call *c);

@@ -1,9 +1,8 @@
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "call.h"
 
@@ -11,8 +10,7 @@
 
 /* text is malloc's and goes with the answer. */
 static Result
-say(struct MHD_Connection *connection, int status, char *text, const char *header,
-    const char *value)
+say_as(Call *c, int status, const char *kind, char *text, const char *header, const char *value)
 {
     static char none[] = "{\"error\":{\"message\":\"no "
                          "memory\",\"type\":\"server_error\",\"param\":null,\"code\":null}}";
@@ -23,41 +21,35 @@ say(struct MHD_Connection *connection, int status, char *text, const char *heade
         free(text);
         return MHD_NO;
     }
-    MHD_add_response_header(r, "Content-Type", "application/json");
+    c->status = text ? status : 500;
+    MHD_add_response_header(r, "Content-Type", kind);
     if (header)
         MHD_add_response_header(r, header, value);
-    Result done = MHD_queue_response(connection, text ? (unsigned)status : 500, r);
+    Result done = MHD_queue_response(c->connection, (unsigned)c->status, r);
     MHD_destroy_response(r);
     return done;
 }
 
 static Result
-say_why(Call *c)
+say(Call *c, char *text)
 {
-    c->http->refused++;
-    return say(c->connection, c->why.status, refusal_text(&c->why),
-               c->why.status == 503 ? "Retry-After"
-               : c->allow           ? "Allow"
-                                    : NULL,
-               c->allow ? c->allow : "1");
+    return say_as(c, 200, "application/json", text, NULL, NULL);
 }
 
 static Result
-say_health(Call *c)
+say_why(Call *c)
 {
-    const Http *h = c->http;
-    char *text;
+    const char *header = c->why.status == 503   ? "Retry-After"
+                         : c->why.status == 401 ? "WWW-Authenticate"
+                         : c->allow             ? "Allow"
+                                                : NULL;
+    const char *value = c->why.status == 503 ? "1" : c->why.status == 401 ? "Bearer" : c->allow;
 
-    if (asprintf(&text,
-                 "{\"status\":\"%s\",\"running\":%lld,\"queued\":%lld,\"served\":%lld,\"refused\":%"
-                 "lld,\"dropped\":%lld}",
-                 h->stopping ? "stopping" : "ok", (long long)batch_running(h->batch),
-                 (long long)batch_queued(h->batch), h->served, h->refused, h->dropped) < 0)
-        text = NULL;
-    return say(c->connection, 200, text, NULL, NULL);
+    c->http->metrics.refused++;
+    return say_as(c, c->why.status, "application/json", refusal_text(&c->why), header, value);
 }
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* ---- completions ----------------------------------------------------------------------------- */
 
 static bool
 enough_room(Call *c)
@@ -111,61 +103,182 @@ call_say_completion(Call *c)
     if (c->gone)
         return MHD_NO;
     if (!c->failed)
-        return say(c->connection, 200, completion_whole(&h->completions, h->tokens, c->completion),
-                   NULL, NULL);
+        return say(c, completion_whole(&h->completions, h->tokens, c->completion));
     while (r->fate != TIMEOUT && r->fate != FAILED)
         r++;
     completion_refusal(&h->completions, r, decoder_problem(h->decoder), &c->why);
     return say_why(c);
 }
 
-static const struct {
-    const char *path, *method;
-} doors[] = {
-    { "/v1/completions", "POST" },
-    { "/v1/models", "GET" },
-    { "/health", "GET" },
-};
-
-enum { COMPLETIONS, MODELS, HEALTH, NDOOR = sizeof doors / sizeof *doors };
-
-/* The door; -1: there is none, and why. */
-static int
-find_door(Call *c, const char *path, const char *method)
+static Result
+open_completions(Call *c)
 {
-    for (int i = 0; i < NDOOR; i++) {
-        if (strcmp(path, doors[i].path))
-            continue;
-        if (!strcmp(method, doors[i].method))
-            return i;
-        c->allow = doors[i].method;
-        refuse(&c->why, 405, NULL, "%s takes %s, not %.20s", path, doors[i].method, method);
-        return -1;
-    }
-    refuse(&c->why, 404, NULL,
-           "there is no %.60s here; there are POST /v1/completions, GET /v1/models and GET /health",
-           path);
-    return -1;
-}
-
-Result
-call_answer(Call *c, const char *path, const char *method)
-{
-    int door = find_door(c, path, method);
-
-    c->arrived = true;
-    c->peer->call = c;
-    if (door < 0)
-        return say_why(c);
-    if (door == MODELS)
-        return say(c->connection, 200, models_text(&c->http->completions, c->http->since), NULL,
-                   NULL);
-    if (door == HEALTH)
-        return say_health(c);
     if (!begin_completion(c))
         return say_why(c);
     if (c->completion->stream)
         return call_begin_events(c);
     call_rest(c);
     return MHD_YES;
+}
+
+/* ---- doors ----------------------------------------------------------------------------------- */
+
+static Result
+open_models(Call *c)
+{
+    return say(c, models_text(&c->http->completions, c->http->since));
+}
+
+static Result
+open_health(Call *c)
+{
+    const Http *h = c->http;
+    const Metrics *m = &h->metrics;
+
+    return say(c, json_as_text(json_pack(
+                      "{s:s, s:I, s:I, s:I, s:I, s:I}", "status", h->stopping ? "stopping" : "ok",
+                      "running", (json_int_t)batch_running(h->batch), "queued",
+                      (json_int_t)batch_queued(h->batch), "served", (json_int_t)m->served,
+                      "refused", (json_int_t)m->refused, "dropped", (json_int_t)m->dropped)));
+}
+
+static Result open_metrics(Call *c);
+
+static const struct {
+    const char *path, *method;
+    bool free; /* for who brings no key, too */
+    Result (*open)(Call *c);
+} doors[] = {
+    { "/v1/completions", "POST", false, open_completions },
+    { "/v1/models", "GET", false, open_models },
+    { "/health", "GET", true, open_health },
+    { "/metrics", "GET", true, open_metrics },
+};
+enum { NDOOR = sizeof doors / sizeof *doors };
+_Static_assert((int)NDOOR <= (int)MOST_DOORS, "each door has its counters");
+
+static Result
+open_metrics(Call *c)
+{
+    const char *path[NDOOR];
+
+    for (int i = 0; i < NDOOR; i++)
+        path[i] = doors[i].path;
+    return say_as(c, 200, "text/plain; version=0.0.4",
+                  metrics_text(&c->http->metrics, c->http->batch, path, NDOOR), NULL, NULL);
+}
+
+static void
+list_doors(char *to, size_t room)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < NDOOR && n < room; i++)
+        n += (size_t)snprintf(to + n, room - n, "%s%s %s",
+                              !i               ? ""
+                              : i == NDOOR - 1 ? " and "
+                                               : ", ",
+                              doors[i].method, doors[i].path);
+}
+
+/* The door; -1: there is none, and why. */
+static int
+find_door(Call *c)
+{
+    char list[512];
+
+    for (int i = 0; i < NDOOR; i++) {
+        if (strcmp(c->path, doors[i].path))
+            continue;
+        if (!strcmp(c->method, doors[i].method))
+            return i;
+        c->allow = doors[i].method;
+        refuse(&c->why, 405, NULL, "%s takes %s, not %s", c->path, c->allow, c->method);
+        return -1;
+    }
+    list_doors(list, sizeof list);
+    refuse(&c->why, 404, NULL, "there is no %.60s here; there are %s", c->path, list);
+    return -1;
+}
+
+/* How long it takes does not tell how much of a key is right. */
+static bool
+has_key(Call *c)
+{
+    static const char scheme[] = "Bearer ";
+    const char *key = c->http->limits.key,
+               *given =
+                   MHD_lookup_connection_value(c->connection, MHD_HEADER_KIND, "Authorization");
+    size_t n = strlen(key), length;
+    unsigned char differ = 0;
+
+    if (!n)
+        return true;
+    if (!given || strncmp(given, scheme, sizeof scheme - 1)) {
+        refuse(&c->why, 401, NULL,
+               "this server wants a key, in a header \"Authorization: Bearer KEY\"");
+        c->why.code = "invalid_api_key";
+        return false;
+    }
+    given += sizeof scheme - 1;
+    length = strlen(given);
+    for (size_t i = 0; i < n; i++)
+        differ |= (unsigned char)(key[i] ^ (i < length ? given[i] : 0));
+    if (!differ && length == n)
+        return true;
+    refuse(&c->why, 401, NULL, "the key that was given is not this server's");
+    c->why.code = "invalid_api_key";
+    return false;
+}
+
+Result
+call_answer(Call *c)
+{
+    c->door = find_door(c);
+    c->arrived = true;
+    c->peer->call = c;
+    if (c->door < 0 || (!doors[c->door].free && !has_key(c)))
+        return say_why(c);
+    return doors[c->door].open(c);
+}
+
+/* ---- what is known of it afterwards ---------------------------------------------------------- */
+
+static void
+say_line(const Call *c, double took)
+{
+    char when[32], path[sizeof c->path];
+    time_t now = time(NULL);
+    struct tm at;
+    size_t n = strlen(c->path);
+
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &at));
+    for (size_t i = 0; i <= n; i++) /* one line, whatever was asked */
+        path[i] = i < n && (c->path[i] <= ' ' || c->path[i] > '~') ? '?' : c->path[i];
+    fprintf(stderr, "%s %s %s %s %d %.3f", when, c->peer->address, c->method, path, c->status,
+            took);
+    if (c->completion) {
+        long long prompt = 0, made = 0;
+        for (int64_t i = 0; i < c->completion->n; i++) {
+            prompt += c->completion->request[i].nprompt;
+            made += c->completion->request[i].made;
+        }
+        fprintf(stderr, " %s prompt=%lld made=%lld", c->completion->id, prompt, made);
+    }
+    fprintf(stderr, "%s%s%s\n", c->left ? " dropped" : "", *c->why.message ? ": " : "",
+            c->why.message);
+}
+
+void
+call_log(Call *c)
+{
+    double took = seconds() - c->began;
+    Metrics *m = &c->http->metrics;
+
+    if (c->status > 0 && c->status < MOST_STATUS)
+        m->answered[c->door < 0 ? NDOOR : c->door][c->status]++;
+    if (c->completion)
+        times_add(&m->request, took);
+    if (c->http->limits.log)
+        say_line(c, took);
 }

@@ -25,7 +25,8 @@ call_leave(Call *c)
     for (int64_t i = 0; c->running && i < c->completion->n; i++)
         if (c->completion->request[i].fate == RUNNING)
             batch_remove(c->http->batch, &c->completion->request[i]);
-    c->http->dropped += c->running;
+    c->http->metrics.dropped += c->running;
+    c->left |= c->running;
     c->running = false;
 }
 
@@ -76,6 +77,7 @@ call_begin_events(Call *c)
     setsockopt(c->peer->socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     MHD_add_response_header(r, "Content-Type", "text/event-stream");
     MHD_add_response_header(r, "Cache-Control", "no-cache");
+    c->status = 200;
     Result done = MHD_queue_response(c->connection, 200, r);
     MHD_destroy_response(r);
     return done;
@@ -121,10 +123,12 @@ http_told(Request *r)
 
     if (c->gone) /* by the fate of another of its prompts */
         return;
+    if (r->made == 1)
+        times_add(&c->http->metrics.first, seconds() - c->began);
     c->completion->left -= r->fate != RUNNING;
     c->running = c->completion->left > 0;
     c->failed |= r->fate == TIMEOUT || r->fate == FAILED;
-    c->http->served += !c->running && !c->failed;
+    c->http->metrics.served += !c->running && !c->failed;
     if (c->completion->stream)
         tell_events(c, r);
     else if (!c->running)

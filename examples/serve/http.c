@@ -44,9 +44,13 @@ take(void *user, struct MHD_Connection *connection, const char *path, const char
         *c = (Call){ .http = h,
                      .connection = connection,
                      .peer = peer,
+                     .began = seconds(),
+                     .door = -1,
                      .received = length ? strtoll(length, NULL, 10) : 0 };
+        snprintf(c->path, sizeof c->path, "%s", path);
+        snprintf(c->method, sizeof c->method, "%s", method);
         if (c->received > SWALLOWED * most)
-            return call_answer(c, path, method);
+            return call_answer(c);
         c->received = 0;
         return MHD_YES;
     }
@@ -58,7 +62,7 @@ take(void *user, struct MHD_Connection *connection, const char *path, const char
         *bytes = 0;
         return MHD_YES;
     }
-    return c->arrived ? call_say_completion(c) : call_answer(c, path, method);
+    return c->arrived ? call_say_completion(c) : call_answer(c);
 }
 
 /* It has been answered, or its connection has ended. */
@@ -72,6 +76,7 @@ end_call(void *user, struct MHD_Connection *connection, void **call,
     if (!c)
         return;
     call_leave(c);
+    call_log(c);
     c->peer->call = NULL;
     c->peer->since = seconds();
     completion_free(c->completion);
@@ -92,10 +97,15 @@ note_peer(void *user, struct MHD_Connection *connection, void **of,
         if (!(p = *of = calloc(1, sizeof *p)))
             return; /* what it asks is not taken */
         *p = (Peer){
-            h->peers, NULL,
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
-            seconds(), NULL
+            .next = h->peers,
+            .socket =
+                MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+            .since = seconds(),
         };
+        const struct sockaddr *from =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)from)->sin_addr, p->address,
+                  sizeof p->address);
         if (h->peers)
             h->peers->before = p;
         h->peers = p;

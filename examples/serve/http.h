@@ -3,6 +3,7 @@
  *   POST /v1/completions    the OpenAI form (completion.h), whole or as server-sent events
  *   GET  /v1/models         the one model there is
  *   GET  /health            how many run, wait, and were served
+ *   GET  /metrics           the same and more, for Prometheus (metrics.h)
  *
  * Whatever is refused is told why as JSON, {"error": {"message", "type", "param", "code"}}. A
  * client that is gone, or that does not read what it is sent, loses its place in the batch at once.
@@ -21,6 +22,8 @@ typedef struct {
     int64_t unread;         /* bytes of events that a client has not taken, at most */
     double receive_seconds; /* for a request to arrive, and for a connection without one */
     double grace_seconds;   /* for requests that run, once the server is to stop */
+    const char *key;        /* that requests are to bring; "": none */
+    int64_t log;            /* 1: a line on standard error for each request */
 } HttpLimits;
 
 typedef struct Http Http;

@@ -32,6 +32,23 @@ give_up(const char *what, const char *which)
     return TN_USAGE;
 }
 
+/* What is the first line of FILE where `text` is @FILE; NULL: it cannot be read. */
+static const char *
+line_of(const char *text, char *to, int room)
+{
+    FILE *f;
+
+    if (*text != '@')
+        return text;
+    if (!(f = fopen(text + 1, "r")))
+        return NULL;
+    to = fgets(to, room, f);
+    fclose(f);
+    if (to)
+        to[strcspn(to, "\r\n")] = 0;
+    return to && *to ? to : NULL;
+}
+
 enum { WHOLE, REAL, TEXT };
 typedef struct {
     const char *name, *what;
@@ -87,7 +104,7 @@ take(const Option *o, int n, const char *name, const char *value)
 int
 main(int argc, char **argv)
 {
-    HttpLimits http = { "127.0.0.1", 0, 256, 256, 1 << 20, 1 << 16, 10, 10 };
+    HttpLimits http = { "127.0.0.1", 0, 256, 256, 1 << 20, 1 << 16, 10, 10, "", 1 };
     CompletionLimits completions = {
         .model = "model", .context = 1024, .prompt = 512, .tokens = 512, .seconds = 60
     };
@@ -118,9 +135,13 @@ main(int argc, char **argv)
         { "--receive-seconds", "for a request to arrive", REAL, 0.1, 1e6, &http.receive_seconds },
         { "--grace-seconds", "for what runs when the server is to stop", REAL, 0, 1e6,
           &http.grace_seconds },
+        { "--api-key", "that requests are to bring; @FILE: its first line; empty: none", TEXT, 0, 0,
+          &http.key },
+        { "--log", "1: a line on standard error for each request; 0: none", WHOLE, 0, 1,
+          &http.log },
     };
     enum { NOPTION = sizeof options / sizeof *options };
-    char problem[256];
+    char problem[256], key[256];
 
     if (argc == 2 && !strcmp(argv[1], "--help"))
         return usage(options, NOPTION);
@@ -130,6 +151,9 @@ main(int argc, char **argv)
     for (int i = 3; i < argc; i += 2)
         if (!take(options, NOPTION, argv[i], argv[i + 1]))
             return TN_USAGE;
+    const char *at = http.key;
+    if (!(http.key = line_of(at, key, sizeof key)))
+        return give_up("--api-key: there is no key to read in ", at + 1);
     http.port = (int)port;
     batch.context = completions.context;
     const char *wrong = tokens_read(&tokens, argv[2]);

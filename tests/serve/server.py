@@ -5,9 +5,11 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import select
 import socket
 import subprocess
+import tempfile
 import time
 
 import numpy as np
@@ -27,7 +29,8 @@ class Server:
         self.words = [BUILD / "serve", artefact, TOKENS, "--port", "0", *map(str, options)]
 
     def __enter__(self):
-        self.process = subprocess.Popen(self.words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.said = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(self.words, stdout=subprocess.PIPE, stderr=self.said, text=True)
         self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
         return self
 
@@ -38,6 +41,22 @@ class Server:
             self.process.wait(30)
         finally:
             self.process.kill()
+
+    def log(self) -> list[str]:
+        """The lines on standard error so far."""
+        self.said.seek(0)
+        return self.said.read().splitlines()
+
+    def metrics(self) -> dict[str, float]:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as c:
+            c.request("GET", "/metrics")
+            answer = c.getresponse()
+            assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            lines = answer.read().decode().splitlines()
+        named = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+        out = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+        assert all(re.sub(r"(_bucket|_sum|_count)?(\{.*)?$", "", name) in named for name in out)
+        return out
 
     def connect(self, received=None) -> socket.socket:
         s = socket.socket()
