@@ -17,9 +17,25 @@ static const Fixed fixed[] = {
     { "logit_bias", "{}" },
     { NULL, NULL },
 };
-static const char *const known[] = { "model",          "prompt",   "max_tokens", "temperature",
-                                     "top_p",          "seed",     "stop",       "stream",
-                                     "stream_options", "logprobs", "user",       NULL };
+static const Fixed chat_fixed[] = {
+    { "n", "1" },
+    { "presence_penalty", "0" },
+    { "frequency_penalty", "0" },
+    { "logit_bias", "{}" },
+    { "tools", "[]" },
+    { "tool_choice", "\"none\"" },
+    { "response_format", "{\"type\": \"text\"}" },
+    { NULL, NULL },
+};
+static const char *const known[] = {
+    "model", "prompt", "max_tokens",     "temperature", "top_p", "seed",
+    "stop",  "stream", "stream_options", "logprobs",    "user",  NULL,
+};
+static const char *const chat_known[] = {
+    "model", "messages", "max_tokens", "max_completion_tokens", "temperature", "top_p",
+    "seed",  "stop",     "stream",     "stream_options",        "logprobs",    "top_logprobs",
+    "user",  NULL,
+};
 
 /* ---- how to write ---------------------------------------------------------------------------- */
 
@@ -92,27 +108,59 @@ check_tokens(const Request *r, const CompletionLimits *l, Refusal *why)
 }
 
 static bool
+take_text(const char *text, size_t n, Tokens *t, Request *r, const char *param, Refusal *why)
+{
+    if (!(r->prompt = calloc(n + 1, sizeof *r->prompt)))
+        return refuse(why, NO_MEMORY, param, "no memory for a prompt of %zu bytes", n);
+    r->nprompt = tokens_encode(t, text, n, r->prompt);
+    if (r->nprompt < 0) {
+        r->nprompt = 0;
+        return refuse(why, REFUSED, param,
+                      "this server has no tokens of text: the prompt is to be numbers");
+    }
+    return true;
+}
+
+static bool
 take_prompt(const json_t *x, const CompletionLimits *l, Tokens *t, Request *r, Refusal *why)
 {
-    size_t n = json_is_string(x) ? json_string_length(x) : json_array_size(x);
+    static const char wanted[] = "the prompt is to be a string, or whole numbers, which are tokens";
+    size_t n = json_array_size(x);
 
-    if (!json_is_string(x) && !json_is_array(x))
-        return refuse(why, REFUSED, "prompt",
-                      "the prompt is to be a string, or whole numbers, which are tokens");
+    if (json_is_string(x))
+        return take_text(json_string_value(x), json_string_length(x), t, r, "prompt", why) &&
+               check_tokens(r, l, why);
+    if (!json_is_array(x))
+        return refuse(why, REFUSED, "prompt", wanted);
     if (!(r->prompt = calloc(n + 1, sizeof *r->prompt)))
         return refuse(why, NO_MEMORY, "prompt", "no memory for a prompt of %zu tokens", n);
-    if (json_is_string(x))
-        r->nprompt = tokens_encode(t, json_string_value(x), n, r->prompt);
-    if (r->nprompt < 0)
-        return refuse(why, REFUSED, "prompt",
-                      "this server has no tokens of text: the prompt is to be numbers");
-    for (size_t i = 0; json_is_array(x) && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (!json_is_integer(json_array_get(x, i)))
-            return refuse(why, REFUSED, "prompt",
-                          "the prompt is to be a string, or whole numbers, which are tokens");
+            return refuse(why, REFUSED, "prompt", wanted);
         r->prompt[r->nprompt++] = json_integer_value(json_array_get(x, i));
     }
     return check_tokens(r, l, why);
+}
+
+static bool
+take_messages(const json_t *body, const CompletionLimits *l, Tokens *t, Completion *c, Refusal *why)
+{
+    size_t n;
+    char *text;
+
+    if (!l->chat)
+        return refuse(why, 404, NULL,
+                      "this model has no template of chats: start the server with a folder that "
+                      "has tokenizer_config.json, or with --chat-template FILE");
+    if (!(c->request = calloc(1, sizeof *c->request)))
+        return refuse(why, NO_MEMORY, NULL, "no memory for one more request");
+    c->n = 1;
+    if (!(text = chat_prompt(l->chat, json_object_get(body, "messages"), &n, why)))
+        return false;
+    bool ok =
+        take_text(text, n, t, c->request, "messages", why) && check_tokens(c->request, l, why);
+    free(text);
+    return ok;
 }
 
 /* One prompt, or a list of them: a list of numbers is one. */
@@ -141,45 +189,81 @@ take_prompts(const json_t *body, const CompletionLimits *l, Tokens *t, Completio
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+/* logprobs: of chats true, and how many of the likeliest; else this number alone. */
+static bool
+take_logprobs(const json_t *body, bool chat, int64_t *top, Refusal *why)
+{
+    double n = chat ? 0 : -1;
+    bool wanted = !chat;
+
+    if ((chat && !body_truth(body, "logprobs", &wanted, why)) ||
+        !body_number(body, chat ? "top_logprobs" : "logprobs", 0, chat ? MOST_TOP : MOST_LOGPROBS,
+                     true, &n, why))
+        return false;
+    if (!wanted && n > 0)
+        return refuse(why, REFUSED, "top_logprobs", "top_logprobs want logprobs to be true");
+    *top = wanted ? (int64_t)n : -1;
+    return true;
+}
+
+/* How many tokens at most: what is asked for; else, of chats, all that there is room for. */
+static bool
+take_most(const json_t *body, const CompletionLimits *l, const Completion *c, double *most,
+          Refusal *why)
+{
+    *most = c->chat ? (double)(l->context - c->request->nprompt) : 16;
+    *most = *most > (double)l->tokens ? (double)l->tokens : *most < 1 ? 1 : *most;
+    return body_number(body, "max_tokens", 1, (double)l->tokens, true, most, why) &&
+           (!c->chat ||
+            body_number(body, "max_completion_tokens", 1, (double)l->tokens, true, most, why));
+}
+
+static bool
+check_length(const CompletionLimits *l, const Request *r, Refusal *why)
+{
+    return r->nprompt + r->most <= l->context ||
+           refuse(why, REFUSED, "max_tokens",
+                  "%lld tokens of the prompt and max_tokens %lld are %lld; at most %lld are "
+                  "possible",
+                  (long long)r->nprompt, (long long)r->most, (long long)(r->nprompt + r->most),
+                  (long long)l->context);
+}
+
 static bool
 take_all(const json_t *body, const CompletionLimits *l, Tokens *t, double now, Completion *c,
          Refusal *why)
 {
     const json_t *model = json_object_get(body, "model");
     Request how = { .how = { .temperature = 1, .top_p = 1 }, .deadline = now + l->seconds };
-    double most = 16, top = -1; /* as the form has it where nothing is said */
+    double most;
 
-    if (!body_check(body, known, fixed, why))
+    if (!body_check(body, c->chat ? chat_known : known, c->chat ? chat_fixed : fixed, why))
         return false;
     if (model && (!json_is_string(model) || strcmp(json_string_value(model), l->model)))
         return refuse(why, 404, "model", "there is no model \"%.64s\" here, there is \"%.64s\"",
                       json_is_string(model) ? json_string_value(model) : "?", l->model);
-    if (!body_number(body, "max_tokens", 1, (double)l->tokens, true, &most, why) ||
-        !body_number(body, "temperature", 0, 2, false, &how.how.temperature, why) ||
+    if (!body_number(body, "temperature", 0, 2, false, &how.how.temperature, why) ||
         !body_number(body, "top_p", 0, 1, false, &how.how.top_p, why) ||
-        !body_number(body, "logprobs", 0, MOST_LOGPROBS, true, &top, why) ||
-        !take_seed(body, &how.how, now, why) || !take_stops(body, &how.answer, why) ||
-        !take_stream(body, c, why) || !take_prompts(body, l, t, c, why))
+        !take_logprobs(body, c->chat, &how.top, why) || !take_seed(body, &how.how, now, why) ||
+        !take_stops(body, &how.answer, why) || !take_stream(body, c, why) ||
+        !(c->chat ? take_messages(body, l, t, c, why) : take_prompts(body, l, t, c, why)) ||
+        !take_most(body, l, c, &most, why))
         return false;
-    how.most = most < (double)l->tokens ? (int64_t)most : l->tokens;
-    how.top = (int64_t)top;
+    how.most = (int64_t)most;
     for (int64_t i = 0; i < c->n; i++) {
         Request *r = &c->request[i];
         how.prompt = r->prompt;
         how.nprompt = r->nprompt;
         *r = how;
-        if (r->nprompt + r->most > l->context)
-            return refuse(why, REFUSED, "max_tokens",
-                          "%lld tokens of the prompt and max_tokens %lld are %lld; at most %lld "
-                          "are possible",
-                          (long long)r->nprompt, (long long)r->most,
-                          (long long)(r->nprompt + r->most), (long long)l->context);
+        if (!check_length(l, r, why))
+            return false;
     }
     return true;
 }
 
 Completion *
-completion_new(const CompletionLimits *l, Tokens *t, const json_t *body, double now, Refusal *why)
+completion_new(const CompletionLimits *l, Tokens *t, const json_t *body, bool chat, double now,
+               Refusal *why)
 {
     static unsigned long long count;
     Completion *c = calloc(1, sizeof *c);
@@ -188,7 +272,8 @@ completion_new(const CompletionLimits *l, Tokens *t, const json_t *body, double 
         refuse(why, NO_MEMORY, NULL, "no memory for one more request");
         return NULL;
     }
-    snprintf(c->id, sizeof c->id, "cmpl-%llu", ++count);
+    c->chat = chat;
+    snprintf(c->id, sizeof c->id, chat ? "chatcmpl-%llu" : "cmpl-%llu", ++count);
     c->created = (long long)time(NULL);
     if (take_all(body, l, t, now, c, why)) {
         c->left = c->n;
@@ -221,4 +306,33 @@ completion_refusal(const CompletionLimits *l, const Request *r, const char *prob
                l->seconds, (long long)r->made, (long long)r->most);
     else
         refuse(why, 500, NULL, "%.200s", problem);
+}
+
+char *
+prompt_text(const CompletionLimits *l, Tokens *t, const json_t *body, Refusal *why)
+{
+    static const char *const fields[] = { "model", "prompt", "messages", NULL };
+    Completion *c = calloc(1, sizeof *c);
+    json_t *x = NULL;
+    size_t n;
+    char *text = NULL;
+
+    if (!c ||
+        !body_check(body, fields, &chat_fixed[sizeof chat_fixed / sizeof *chat_fixed - 1], why)) {
+        completion_free(c);
+        return NULL;
+    }
+    c->chat = json_object_get(body, "messages") != NULL;
+    if (c->chat ? take_messages(body, l, t, c, why) : take_prompts(body, l, t, c, why)) {
+        json_t *ids = json_array();
+        for (int64_t i = 0; i < c->request->nprompt; i++)
+            json_array_append_new(ids, json_integer(c->request->prompt[i]));
+        x = json_pack("{s:I, s:I, s:o}", "count", (json_int_t)c->request->nprompt, "max_model_len",
+                      (json_int_t)l->context, "tokens", ids);
+        if (c->chat && (text = chat_prompt(l->chat, json_object_get(body, "messages"), &n, why)))
+            json_object_set_new(x, "prompt", json_string(text));
+    }
+    free(text);
+    completion_free(c);
+    return json_as_text(x);
 }

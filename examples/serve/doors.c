@@ -67,18 +67,27 @@ enough_room(Call *c)
                           (long long)waiting, (long long)h->limits.queue);
 }
 
+static json_t *
+read_body(Call *c)
+{
+    int64_t most = c->http->limits.body;
+
+    if (c->received <= most)
+        return body_read(c->body.at, c->body.n, &c->why);
+    refuse(&c->why, 413, NULL, "the body has %lld bytes; at most %lld are possible",
+           (long long)c->received, (long long)most);
+    return NULL;
+}
+
 static bool
-begin_completion(Call *c)
+begin_completion(Call *c, bool chat)
 {
     Http *h = c->http;
     json_t *body;
 
-    if (c->received > h->limits.body)
-        return refuse(&c->why, 413, NULL, "the body has %lld bytes; at most %lld are possible",
-                      (long long)c->received, (long long)h->limits.body);
-    if (!(body = body_read(c->body.at, c->body.n, &c->why)))
+    if (!(body = read_body(c)))
         return false;
-    c->completion = completion_new(&h->completions, h->tokens, body, seconds(), &c->why);
+    c->completion = completion_new(&h->completions, h->tokens, body, chat, seconds(), &c->why);
     json_decref(body);
     if (!c->completion)
         return false;
@@ -111,14 +120,36 @@ call_say_completion(Call *c)
 }
 
 static Result
-open_completions(Call *c)
+open_completion(Call *c, bool chat)
 {
-    if (!begin_completion(c))
+    if (!begin_completion(c, chat))
         return say_why(c);
     if (c->completion->stream)
         return call_begin_events(c);
     call_rest(c);
     return MHD_YES;
+}
+
+static Result
+open_completions(Call *c)
+{
+    return open_completion(c, false);
+}
+
+static Result
+open_chat(Call *c)
+{
+    return open_completion(c, true);
+}
+
+static Result
+open_tokenize(Call *c)
+{
+    json_t *body = read_body(c);
+    char *text = body ? prompt_text(&c->http->completions, c->http->tokens, body, &c->why) : NULL;
+
+    json_decref(body);
+    return text || !c->why.status ? say(c, text) : say_why(c);
 }
 
 /* ---- doors ----------------------------------------------------------------------------------- */
@@ -151,6 +182,8 @@ static const struct {
 } doors[] = {
     { "/v1/completions", "POST", false, open_completions },
     { "/v1/models", "GET", false, open_models },
+    { "/v1/chat/completions", "POST", false, open_chat },
+    { "/tokenize", "POST", false, open_tokenize },
     { "/health", "GET", true, open_health },
     { "/metrics", "GET", true, open_metrics },
 };

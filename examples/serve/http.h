@@ -1,6 +1,8 @@
 /* http: the server's doors, in one thread with the model.
  *
  *   POST /v1/completions    the OpenAI form (completion.h), whole or as server-sent events
+ *   POST /v1/chat/completions   the same of chats
+ *   POST /tokenize          the tokens of a prompt, or of messages
  *   GET  /v1/models         the one model there is
  *   GET  /health            how many run, wait, and were served
  *   GET  /metrics           the same and more, for Prometheus (metrics.h)

@@ -57,6 +57,38 @@ logprobs_of(Tokens *t, Request *r)
                      top, "text_offset", at);
 }
 
+/* A token in the form of chats. */
+static json_t *
+chat_token(Tokens *t, const Scored *s)
+{
+    size_t n;
+    const char *text = tokens_text(t, s->token, &n);
+    json_t *bytes = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(bytes, json_integer((unsigned char)text[i]));
+    return json_pack("{s:o, s:f, s:o}", "token", token_text(t, s->token), "logprob", s->logprob,
+                     "bytes", bytes);
+}
+
+static json_t *
+chat_logprobs_of(Tokens *t, Request *r)
+{
+    const Scored *s = (const Scored *)(const void *)r->scored.at;
+    size_t each = (size_t)(1 + r->top), n = r->scored.n / sizeof *s / each;
+    json_t *all = json_array();
+
+    for (size_t i = 0; i < n; i++, s += each) {
+        json_t *x = chat_token(t, s), *top = json_array();
+        for (size_t k = 1; k < each; k++)
+            json_array_append_new(top, chat_token(t, s + k));
+        json_object_set_new(x, "top_logprobs", top);
+        json_array_append_new(all, x);
+    }
+    r->scored.n = 0;
+    return json_pack("{s:o}", "content", all);
+}
+
 /* ---- answers --------------------------------------------------------------------------------- */
 
 static json_t *
@@ -73,20 +105,34 @@ usage_of(const Completion *c)
 }
 
 static json_t *
-choice_of(Tokens *t, const Completion *c, Request *r)
+choice_of(Tokens *t, Completion *c, Request *r)
 {
     const char *reason = r->fate == STOPPED ? "stop" : r->fate == LENGTH ? "length" : NULL;
-    json_t *logprobs = r->top < 0 ? json_null() : logprobs_of(t, r);
+    json_t *logprobs = r->top < 0 ? json_null()
+                       : c->chat  ? chat_logprobs_of(t, r)
+                                  : logprobs_of(t, r),
+           *text = json_stringn(r->answer.text.at ? r->answer.text.at : "", r->answer.text.n),
+           *says;
 
-    return json_pack("{s:s%, s:I, s:o, s:s?}", "text", r->answer.text.at ? r->answer.text.at : "",
-                     r->answer.text.n, "index", (json_int_t)(r - c->request), "logprobs", logprobs,
-                     "finish_reason", reason);
+    if (!c->chat)
+        return json_pack("{s:o, s:I, s:o, s:s?}", "text", text, "index",
+                         (json_int_t)(r - c->request), "logprobs", logprobs, "finish_reason",
+                         reason);
+    says = json_pack("{s:o}", "content", text);
+    if (!c->stream || !c->begun)
+        json_object_set_new(says, "role", json_string("assistant"));
+    c->begun = true;
+    return json_pack("{s:i, s:o, s:o, s:s?}", "index", 0, c->stream ? "delta" : "message", says,
+                     "logprobs", logprobs, "finish_reason", reason);
 }
 
 static json_t *
 object_of(const CompletionLimits *l, const Completion *c, json_t *choices)
 {
-    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", c->id, "object", "text_completion",
+    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", c->id, "object",
+                     !c->chat    ? "text_completion"
+                     : c->stream ? "chat.completion.chunk"
+                                 : "chat.completion",
                      "created", (json_int_t)c->created, "model", l->model, "choices", choices);
 }
 

@@ -112,6 +112,8 @@ main(int argc, char **argv)
     Tokens tokens;
     BatchOptions batch = { &decoder, &tokens, 8, 16, 0, -1, http_told };
     int64_t port = 8080, threads = 0;
+    const char *template = "";
+    Chat chat = { 0 };
     const Option options[] = {
         { "--address", "to listen on", TEXT, 0, 0, &http.address },
         { "--port", "to listen on; 0: any that is free", WHOLE, 0, 65535, &port },
@@ -137,11 +139,12 @@ main(int argc, char **argv)
           &http.grace_seconds },
         { "--api-key", "that requests are to bring; @FILE: its first line; empty: none", TEXT, 0, 0,
           &http.key },
+        { "--chat-template", "a file, or a tokenizer_config.json", TEXT, 0, 0, &template },
         { "--log", "1: a line on standard error for each request; 0: none", WHOLE, 0, 1,
           &http.log },
     };
     enum { NOPTION = sizeof options / sizeof *options };
-    char problem[256], key[256];
+    char problem[512], key[256];
 
     if (argc == 2 && !strcmp(argv[1], "--help"))
         return usage(options, NOPTION);
@@ -159,6 +162,14 @@ main(int argc, char **argv)
     const char *wrong = tokens_read(&tokens, argv[2]);
     if (wrong)
         return give_up(wrong, argv[2]);
+    if (*template) {
+        const char *end = strrchr(template, '.');
+        bool config = end && !strcmp(end, ".json");
+        if (!chat_read(&chat, config ? NULL : template, config ? template : NULL, problem,
+                       sizeof problem))
+            return give_up(problem, "");
+        completions.chat = &chat;
+    }
     if (!decoder_open(&decoder, argv[1], (int32_t)threads, batch_rows(&batch)))
         return give_up(decoder_problem(&decoder), "");
     if (!decoder.masked)
@@ -189,5 +200,6 @@ main(int argc, char **argv)
     batch_free(b);
     decoder_close(&decoder);
     tokens_free(&tokens);
+    chat_free(&chat);
     return TN_OK;
 }

@@ -83,6 +83,11 @@ class Server:
         s.sendall(post({"prompt": prompt, "max_tokens": tokens, "temperature": 0} | fields))
         return s
 
+    def begin_chat(self, messages, tokens: int, **fields) -> socket.socket:
+        c = self.connect()
+        c.sendall(post({"messages": messages, "max_tokens": tokens, "temperature": 0} | fields, "/v1/chat/completions"))
+        return c
+
     def health(self) -> dict:
         return self.ask("GET", "/health")[1]
 
@@ -98,9 +103,16 @@ class Server:
         return int(pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def post(body) -> bytes:
+def refused(*words) -> str:
+    """What a server says that does not begin."""
+    done = subprocess.run([BUILD / "serve", *map(str, words)], capture_output=True, text=True, timeout=60)
+    assert done.returncode not in (0, -6, -11), done
+    return done.stderr
+
+
+def post(body, path: str = "/v1/completions") -> bytes:
     data = json.dumps(body).encode()
-    return b"POST /v1/completions HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(data), data)
+    return b"POST " + path.encode() + b" HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(data), data)
 
 
 def all_of(s: socket.socket) -> bytes:
