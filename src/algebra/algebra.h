@@ -47,16 +47,17 @@ const Nest *nest_output_along(Ctx *c, const Nest *n, const uint32_t *axis, uint3
 /* Two summands at a time: sums of i32 of products of 16-bit integers (dot2), and of f32 of products
  * of bf16 (dot2f), where requested; n itself if it is neither. */
 const Nest *nest_dot2_products(Ctx *c, const Nest *n, bool integers, bool floats);
-/* The same for 8 bits, four at a time (dot4). constant[i]: input i is; constant factors preferably
- * become the signed side. If a factor is not unsigned, or the other not signed, a correction times
- * the sums of the other factor is added: nests that make these sums from n's inputs, one for each
+/* The same for 8 bits, four at a time: dot4, or dot4s if the instruction has two signed sides.
+ * constant[i]: input i is; constant factors preferably become the second, signed side. If a factor
+ * has not the sign of its side, a correction times the sums of the other factor is added: nests that make these sums from n's inputs, one for each
  * new input after the others. */
 enum { MOST_DOT4_SUMS = 2 };
 typedef struct {
     uint32_t n;
     const Nest *nest[MOST_DOT4_SUMS];
 } Dot4Sums;
-const Nest *nest_dot4_products(Ctx *c, const Nest *n, const bool *constant, Dot4Sums *sums);
+const Nest *nest_dot4_products(Ctx *c, const Nest *n, const bool *constant, bool both_signed,
+                               Dot4Sums *sums);
 /* A sum of whole numbers over a window and over other axes at each of its points, in two steps:
  * *points sums at each point, from n's inputs; the result reads that as its last input. NULL,
  * quietly: no such sum. (window_sum.c) */

@@ -15,6 +15,9 @@
  * Signed bytes on the unsigned side are offset by 128, which z takes away again. s is computed at
  * compile time if w is constant.
  *
+ * Arm's instruction has two signed sides (dot4s). Then signed bytes go in as they are, and unsigned
+ * ones less 128.
+ *
  * If both are unsigned bytes less a zero point, w - 128 is signed, and the difference 128 - v
  * counts times the sums of the other factor:
  *
@@ -46,16 +49,20 @@ plus(Ctx *c, const Scalar *x, const Scalar *y)
     return x ? scalar_2(c, S_ADD, x, y) : y;
 }
 
-/* What may be made of a factor: bytes as they are; signed ones on the unsigned side; or also
- * unsigned ones on the signed side. */
-typedef enum { SIDES_PLAIN, SIDES_SIGNED, SIDES_UNSIGNED, SIDES_COUNT } SidesKind;
+/* What may be made of a factor: bytes as they are; those of the other sign on the first side; or
+ * unsigned ones on the signed side (and with two signed sides on both). */
+typedef enum { SIDES_PLAIN, SIDES_FIRST, SIDES_UNSIGNED, SIDES_COUNT } SidesKind;
 
 /* u - less where u is a byte and less the same for all summands. */
 static bool
-find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, SidesKind kind, Sides *out)
+find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, SidesKind kind, bool both_signed,
+           Sides *out)
 {
     const Scalar *half = scalar_int(c, DT_I32, 128), *less = NULL, *more = NULL, *whole = u;
-    bool signs = kind == SIDES_SIGNED;
+    /* of the first side, and of bytes of the other sign, which `shift` brings there */
+    const int64_t least = both_signed ? INT8_MIN : 0, other = both_signed ? 0 : INT8_MIN;
+    const Scalar *shift = scalar_int(c, DT_I32, least - other);
+    bool shifts = kind == SIDES_FIRST || (both_signed && kind == SIDES_UNSIGNED);
 
     if (kind == SIDES_UNSIGNED && w->op == S_SUB && !(w->arg[1]->axes & sum) &&
         fits(w->arg[0], 0, UINT8_MAX)) {
@@ -66,16 +73,16 @@ find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, SidesKind kind
         w = scalar_2(c, S_SUB, w, half);
     }
 
-    if (u->op == S_SUB && !(u->arg[1]->axes & sum) && !fits(u, 0, UINT8_MAX)) {
+    if (u->op == S_SUB && !(u->arg[1]->axes & sum) && !fits(u, least, least + UINT8_MAX)) {
         less = u->arg[1];
         u = u->arg[0];
     }
     if (!fits(w, INT8_MIN, INT8_MAX) ||
-        !(fits(u, 0, UINT8_MAX) || (signs && fits(u, INT8_MIN, INT8_MAX))))
+        !(fits(u, least, least + UINT8_MAX) || (shifts && fits(u, other, other + UINT8_MAX))))
         return false;
-    bool is_signed = !fits(u, 0, UINT8_MAX);
-    *out = (Sides){ is_signed ? scalar_2(c, S_ADD, u, half) : u,
-                    is_signed ? plus(c, less, half) : less, w, more, whole };
+    bool is_other = !fits(u, least, least + UINT8_MAX);
+    *out = (Sides){ is_other ? scalar_2(c, S_ADD, u, shift) : u,
+                    is_other ? plus(c, less, shift) : less, w, more, whole };
     return true;
 }
 
@@ -91,7 +98,7 @@ is_constant(Ctx *c, const Scalar *s, const bool *constant)
 /* Which factor becomes the unsigned one? Prefer the unsigned operand, else the non-constant one, so
  * that the correction term folds. */
 static bool
-find_factors(Ctx *c, const Contraction *view, const bool *constant, Sides *out)
+find_factors(Ctx *c, const Contraction *view, const bool *constant, bool both_signed, Sides *out)
 {
     const Scalar *factor[2] = { view->a, view->b };
     bool first = !is_constant(c, view->a, constant);
@@ -99,7 +106,7 @@ find_factors(Ctx *c, const Contraction *view, const bool *constant, Sides *out)
     for (int kind = 0; kind < SIDES_COUNT; kind++)
         for (int i = 0; i < 2; i++)
             if (find_sides(c, factor[first == i], factor[first != i], view->sum, (SidesKind)kind,
-                           out))
+                           both_signed, out))
                 return true;
     return false;
 }
@@ -128,7 +135,7 @@ correction(Ctx *c, const Nest *n, NestEdit *e, const Scalar *times, const Scalar
 }
 
 const Nest *
-nest_dot4_products(Ctx *c, const Nest *n, const bool *constant, Dot4Sums *sums)
+nest_dot4_products(Ctx *c, const Nest *n, const bool *constant, bool both_signed, Dot4Sums *sums)
 {
     Contraction view;
     Sides s;
@@ -140,10 +147,11 @@ nest_dot4_products(Ctx *c, const Nest *n, const bool *constant, Dot4Sums *sums)
         return n;
     int64_t extent;
     uint32_t axis = nest_packed_axis(c, n, &view, 4, &extent);
-    if (axis == NO_SLOT || !find_factors(c, &view, constant, &s))
+    if (axis == NO_SLOT || !find_factors(c, &view, constant, both_signed, &s))
         return n;
-    const Scalar *body = scalar_2(c, S_DOT4, scalar_pack(c, s.bytes, axis, extent, 4, true),
-                                  scalar_pack(c, s.words, axis, extent, 4, false));
+    const Scalar *body =
+        scalar_2(c, both_signed ? S_DOT4S : S_DOT4, scalar_pack(c, s.bytes, axis, extent, 4, true),
+                 scalar_pack(c, s.words, axis, extent, 4, false));
     NestEdit e = nest_edit(c, n, 0, MOST_DOT4_SUMS);
     const Scalar *dots = scalar_reduce(c, COMB_SUM, view.reduce->u.reduce.axes, &body, 1);
     if (s.less)

@@ -273,7 +273,8 @@ is_product(const Scalar *s)
 static double
 dot_rate(const Machine *m, const Scalar *s)
 {
-    return s->op == S_DOT4    ? m->i8_dot_per_second
+    return s->op == S_DOT4    ? (m->dot4_signed ? 0 : m->i8_dot_per_second)
+           : s->op == S_DOT4S ? (m->dot4_signed ? m->i8_dot_per_second : 0)
            : s->op == S_DOT2  ? m->i16_dot_per_second
            : s->op == S_DOT2F ? m->bf16_dot_per_second
                               : 0;
@@ -334,8 +335,9 @@ price_op(BlockCode *k, const Scalar *s, double n)
         return;
     case S_DOT2:
     case S_DOT4:
+    case S_DOT4S:
     case S_DOT2F: {
-        uint32_t products = s->op == S_DOT4 ? 4 : 2;
+        uint32_t products = s->op == S_DOT4 || s->op == S_DOT4S ? 4 : 2;
         double rate = dot_rate(m, s);
         /* cycles, its addition among them */
         double each = s->lanes * 2.0 * products / (rate * m->cycle_seconds);

@@ -24,6 +24,7 @@ const OpCost op_cost[S_OP_COUNT] = {
     [S_SQRT] = { .root = 1, .chain = 4 },
     [S_DOT2] = FMA,
     [S_DOT4] = FMA,
+    [S_DOT4S] = FMA,
     [S_DOT2F] = FMA, /* at the machine's rate; basic_block.c */
     /* compare, choose, and once more for NaN; with a number: 2 */
     [S_MIN] = ALU(3),

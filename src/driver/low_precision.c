@@ -186,7 +186,7 @@ weights_low_precision(Job *j)
         if (w.asked_dots)
             model_note(j,
                        "--weights %s: %s has no int8 dot product, so activations stay f32; "
-                       "x86-64-v4-vnni has one",
+                       "x86-64-v4-vnni and armv8.2-dot have one",
                        j->o->weights, j->machine.name);
     }
     w.how.keep = is_kept;

@@ -251,6 +251,7 @@ normalise(void *user, const Graph *g)
     const Machine *m = &j->machine;
     DotSteps dots =
         (m->i16_dot_per_second > 0 ? DOT_PAIRS : 0) | (m->i8_dot_per_second > 0 ? DOT_QUADS : 0) |
+        (m->dot4_signed ? DOT_SIGNED : 0) |
         /* the instruction flushes denormals */
         (m->bf16_dot_per_second > m->f32_per_second && !j->o->keep_denormals ? DOT_FLOATS : 0);
     Graph *plain = normalise_nests(

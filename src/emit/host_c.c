@@ -214,6 +214,19 @@ metadata_table(Host *h)
     text_add(h->t, n ? "};\n\n" : "");
 }
 
+/* In C: has the running processor what code for the machine uses? */
+static const char *
+cpu_check(Arena *a, const Machine *m)
+{
+    if (m->cpu_level)
+        return arena_printf(a, "tn_cpu_level() >= %u", m->cpu_level);
+    if (m->cpu_bits[0] | m->cpu_bits[1])
+        return arena_printf(a, "tn_cpu_has(UINT64_C(0x%llx), UINT64_C(0x%llx), %u)",
+                            (unsigned long long)m->cpu_bits[0], (unsigned long long)m->cpu_bits[1],
+                            m->vector_bytes);
+    return "1";
+}
+
 static void
 manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
 {
@@ -224,9 +237,7 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
     const char *states = state_table(h);
     metadata_table(h);
     text_printf(h->t, "static int\ntn_cpu_ok(void)\n{\n    return %s;\n}\n\n",
-                p->machine->cpu_level
-                    ? arena_printf(h->t->arena, "tn_cpu_level() >= %u", p->machine->cpu_level)
-                    : "1");
+                cpu_check(h->t->arena, p->machine));
     if (p->prefix)
         text_printf(
             h->t,

@@ -160,6 +160,14 @@ TN_INLINE int32_t tn_dot4_i32(int32_t x, int32_t y)
         sum += (uint8_t)(x >> i) * (int8_t)(y >> i);
     return sum;
 }
+/* The same of two signed sides. */
+TN_INLINE int32_t tn_dot4s_i32(int32_t x, int32_t y)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < 32; i += 8)
+        sum += (int8_t)(x >> i) * (int8_t)(y >> i);
+    return sum;
+}
 
 /* Two products of bf16, each of them a float; and a pair of such numbers. */
 TN_INLINE float tn_upper_f32(int32_t x)
@@ -186,9 +194,10 @@ TN_INLINE int32_t tn_pair_f32(float x, float y)
 #define TN_MINMAX_C(S, F)                                                                          \
     TN_INLINE F tn_max_c_##S(F a, F b) { return tn_sel_##S(a > b, a, b); }                         \
     TN_INLINE F tn_min_c_##S(F a, F b) { return tn_sel_##S(a < b, a, b); }
-#define TN_MINMAX(S, F)                                                                            \
+#define TN_MINMAX_NAN(S, F)                                                                        \
     TN_INLINE F tn_max_##S(F a, F b) { return tn_sel_##S(a != a, a, tn_max_c_##S(a, b)); }         \
-    TN_INLINE F tn_min_##S(F a, F b) { return tn_sel_##S(a != a, a, tn_min_c_##S(a, b)); }         \
+    TN_INLINE F tn_min_##S(F a, F b) { return tn_sel_##S(a != a, a, tn_min_c_##S(a, b)); }
+#define TN_SIGN(S, F)                                                                              \
     TN_INLINE F tn_sign_##S(F a)                                                                   \
     {                                                                                              \
         const F zero = {0};                                                                        \
@@ -196,8 +205,10 @@ TN_INLINE int32_t tn_pair_f32(float x, float y)
     }
 TN_MINMAX_C(f32, float)
 TN_MINMAX_C(f64, double)
-TN_MINMAX(f32, float)
-TN_MINMAX(f64, double)
+TN_MINMAX_NAN(f32, float)
+TN_MINMAX_NAN(f64, double)
+TN_SIGN(f32, float)
+TN_SIGN(f64, double)
 #define TN_MINMAX_I(T, U, name)                                                                    \
     TN_INLINE T tn_max_##name(T a, T b) { return a > b ? a : b; }                                  \
     TN_INLINE T tn_min_##name(T a, T b) { return a < b ? a : b; }                                  \

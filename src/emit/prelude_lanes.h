@@ -374,16 +374,33 @@ TN_INLINE int tn_stream(void *p, const void *v, size_t bytes) { return (void)p, 
     TN_LANES_1(N, asinh, e) TN_LANES_1(N, acosh, e) TN_LANES_1(N, atanh, e)                        \
     TN_LANES_2(N, pow, e) TN_LANES_2(N, atan2, e) TN_LANES_2(N, rem, e) TN_LANES_2(N, mod, e)
 
+/* Arm's maximum is a NaN if a side is one, as tn_max is: one instruction for both forms. It tells
+ * the signs of zeros apart, which a comparison does not. */
+#ifdef __aarch64__
+#define TN_ARM_MINMAX(S, name, lanes)                                                        \
+    , TN_INLINE tn_##S tn_##name##_c_##S(tn_##S x, tn_##S y) { tn_##S r; __asm__("f" #name " %0." lanes ", %1." lanes ", %2." lanes : "=w"(r) : "w"(x), "w"(y)); return r; }
+#define TN_MINMAX_f32x4(name) TN_ARM_MINMAX(f32x4, name, "4s")
+#define TN_MINMAX_f64x2(name) TN_ARM_MINMAX(f64x2, name, "2d")
+#define TN_NAN_f32x4 , TN_ARM_MINMAX_NAN(f32x4)
+#define TN_NAN_f64x2 , TN_ARM_MINMAX_NAN(f64x2)
+#define TN_ARM_MINMAX_NAN(S)                                                                       \
+    TN_INLINE tn_##S tn_max_##S(tn_##S x, tn_##S y) { return tn_max_c_##S(x, y); }                 \
+    TN_INLINE tn_##S tn_min_##S(tn_##S x, tn_##S y) { return tn_min_c_##S(x, y); }
+#endif
+#define TN_MINMAX(S, F) TN_OR(~ TN_NAN_##S, TN_MINMAX_NAN(S, F)) TN_SIGN(S, F)
+
 /* Square roots, roundings, minima: one instruction each, but the two compilers find it
  * differently. */
 #ifdef __clang__
+#define TN_MAX_C(S) TN_INLINE tn_##S tn_max_c_##S(tn_##S a, tn_##S b) { return tn_sel_##S(a > b, a, b); }
+#define TN_MIN_C(S) TN_INLINE tn_##S tn_min_c_##S(tn_##S a, tn_##S b) { return tn_sel_##S(a < b, a, b); }
 #define TN_VECTOR_ROUND(N, e, T, SQRT)                                                             \
     TN_INLINE tn_##e##x##N tn_sqrt_##e##x##N(tn_##e##x##N x) { return (tn_##e##x##N){TN_EACH##N(SQRT, x)}; } \
     TN_INLINE tn_##e##x##N tn_floor_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_floor(x); } \
     TN_INLINE tn_##e##x##N tn_ceil_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_ceil(x); } \
     TN_INLINE tn_##e##x##N tn_trunc_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_trunc(x); } \
     TN_INLINE tn_##e##x##N tn_round_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_roundeven(x); } \
-    TN_MINMAX_C(e##x##N, tn_##e##x##N)
+    TN_OR(~ TN_MINMAX_##e##x##N(max), TN_MAX_C(e##x##N)) TN_OR(~ TN_MINMAX_##e##x##N(min), TN_MIN_C(e##x##N))
 #else
 /* GCC turns `0 > x ? 0 : x` into a comparison and a blend; the processor's maximum is just that. */
 #define TN_MINMAX_AS(S, name, INSTRUCTION)                                                         \
@@ -493,6 +510,15 @@ typedef short tn_dot2_16 __attribute__((vector_size(64)));
 #define TN_DOT4_SUM(N)                                                                             \
     TN_OR(~ TN_DOT4_SUM_##N,                                                                       \
           ((tn_i32x##N)((tn_u32x##N)c + TN_DOT4_PART(N, 24) + TN_DOT4_PART(N, 16) + TN_DOT4_PART(N, 8) + TN_DOT4_PART(N, 0))))
+/* Of two signed sides. */
+#define TN_DOT4S_PART(N, left) ((tn_u32x##N)(((tn_i32x##N)((tn_u32x##N)x << left) >> 24) * ((tn_i32x##N)((tn_u32x##N)y << left) >> 24)))
+#define TN_DOT4S_SUM(N)                                                                            \
+    TN_OR(~ TN_DOT4S_SUM_##N,                                                                      \
+          ((tn_i32x##N)((tn_u32x##N)c + TN_DOT4S_PART(N, 24) + TN_DOT4S_PART(N, 16) + TN_DOT4S_PART(N, 8) + TN_DOT4S_PART(N, 0))))
+#ifdef __ARM_FEATURE_DOTPROD
+#define TN_HAS_DOT4S 1
+#define TN_DOT4S_SUM_4 , (__extension__({ __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(c) : "w"(x), "w"(y)); c; }))
+#endif
 /* The same of bf16 pairs, in floats. */
 #define TN_UPPER(N, x) ((tn_f32x##N)(x))
 #define TN_DOT2F(N) (TN_UPPER(N, (tn_u32x##N)x << 16) * TN_UPPER(N, (tn_u32x##N)y << 16) + TN_UPPER(N, x & -65536) * TN_UPPER(N, y & -65536))
@@ -617,6 +643,8 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_INLINE tn_i32x##N tn_dot2_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_SUM(N); } \
     TN_INLINE tn_i32x##N tn_dot2_i32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2(N, x, y); } \
     TN_INLINE tn_i32x##N tn_dot4_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT4_SUM(N); } \
+    TN_INLINE tn_i32x##N tn_dot4s_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT4S_SUM(N); } \
+    TN_INLINE tn_i32x##N tn_dot4s_i32x##N(tn_i32x##N x, tn_i32x##N y) { return tn_dot4s_sum_i32x##N((tn_i32x##N){0}, x, y); } \
     TN_INLINE tn_i32x##N tn_dot4_i32x##N(tn_i32x##N x, tn_i32x##N y) { return tn_dot4_sum_i32x##N((tn_i32x##N){0}, x, y); } \
     TN_VECTOR_LIBM(N, f64)                                                                         \
     TN_LANES_1(N, exp, f64) TN_LANES_1(N, log, f64) TN_LANES_1(N, tanh, f64) TN_LANES_1(N, erf, f64) \

@@ -307,6 +307,33 @@ TN_INLINE void tn_f16_store(void *to, const void *from, size_t lanes)
         memcpy((char *)to + 2 * l, &h, 2 * some);
     }
 }
+#elif defined(__aarch64__)
+#define TN_HAS_F16 1
+typedef __fp16 tn_f16_part __attribute__((vector_size(8)));
+typedef float tn_f16_wide __attribute__((vector_size(16)));
+/* Four at a time by fcvtl and fcvtn, or as many as there are. */
+TN_INLINE void tn_f16_load(void *to, const void *from, size_t lanes)
+{
+    const size_t some = lanes < 4 ? lanes : 4;
+#pragma GCC unroll 4
+    for (size_t l = 0; l < lanes; l += 4) {
+        tn_f16_part h = {0};
+        memcpy(&h, (const char *)from + 2 * l, 2 * some);
+        tn_f16_wide x = __builtin_convertvector(h, tn_f16_wide);
+        memcpy((char *)to + 4 * l, &x, 4 * some);
+    }
+}
+TN_INLINE void tn_f16_store(void *to, const void *from, size_t lanes)
+{
+    const size_t some = lanes < 4 ? lanes : 4;
+#pragma GCC unroll 4
+    for (size_t l = 0; l < lanes; l += 4) {
+        tn_f16_wide x = {0};
+        memcpy(&x, (const char *)from + 4 * l, 4 * some);
+        tn_f16_part h = __builtin_convertvector(x, tn_f16_part);
+        memcpy((char *)to + 2 * l, &h, 2 * some);
+    }
+}
 #else
 #define TN_HAS_F16 0
 TN_INLINE void tn_f16_load(void *to, const void *from, size_t lanes) { (void)to, (void)from, (void)lanes; }

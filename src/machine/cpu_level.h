@@ -1,6 +1,7 @@
 /* cpu_level: the level of x86-64 (1 to 4) that this processor and its system have. Levels above
  * that have more instructions: 5 dot products of integers (VNNI), 6 of bf16 too, 7 VNNI in the
- * encoding of AVX too, which Zen 5 and Sapphire Rapids have but not Zen 4. The prelude of emitted C
+ * encoding of AVX too, which Zen 5 and Sapphire Rapids have but not Zen 4. Of other processors, the
+ * features that Linux tells. The prelude of emitted C
  * contains it too, so an artefact asks what the compiler asked.
  *
  * It uses cpuid and not __builtin_cpu_supports, which needs a library of the C compiler's that not
@@ -64,6 +65,30 @@ tn_cpu_level(void)
     if (!(tn_cpuid(7, 0).c & vnni))
         return 4;
     return !(dots & bf16) ? 5 : !(dots & avx_vnni) ? 6 : 7;
+}
+
+#else
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
+/* Does Linux say all these bits of AT_HWCAP and AT_HWCAP2, and has a vector register that many
+ * bytes? Other systems are taken at the word of whoever compiled for the target. */
+static inline int
+tn_cpu_has(uint64_t first, uint64_t second, int vector_bytes)
+{
+    uint64_t bytes = 16; /* of Arm's */
+
+#if defined(__linux__)
+    if ((getauxval(AT_HWCAP) & first) != first || (getauxval(AT_HWCAP2) & second) != second)
+        return 0;
+#if defined(__riscv)
+    if (first)
+        __asm__ volatile("csrr %0, 0xc22" : "=r"(bytes)); /* vlenb */
+#endif
+#endif
+    (void)first, (void)second;
+    return bytes >= (uint64_t)vector_bytes;
 }
 
 #endif

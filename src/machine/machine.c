@@ -34,7 +34,12 @@
  *                   channels of DDR4-3200.
  *   x86-64-v2       The same with half the vector, and a multiplication and an addition for want of
  *                   multiply-adds.
- *   armv8-a         Neoverse N1: Arm, "Neoverse N1 Software Optimization Guide", at 2.5 GHz.
+ *   armv8-a         Neoverse N1: Arm, "Neoverse N1 Software Optimization Guide", at 2.5 GHz, with
+ *                   the caches of smaller cores.
+ *   armv8.2-dot     Neoverse N1, and Cortex-A76, which is alike: the dot product of 16 signed bytes
+ *                   issues as often as a multiply-add.
+ *   armv8.6         Neoverse V1: Arm, "Neoverse V1 Software Optimization Guide", at 2.6 GHz: four
+ *                   vector units, three loads.
  *   rv64gcv         vectors of 128 bits, which every processor with the profile RVA23 has; the
  *                   facts are Neoverse N1's, for want of measured ones.
  *   wasm32-simd     x86-64-v2's facts: engines print the same instructions, without
@@ -176,19 +181,20 @@
     .beside_per_second = 28 * GB_S, .apart_all_per_second = 33 * GB_S,                             \
     .stream_all_per_second = 34 * GB_S, ZEN3_RUNTIME
 
-#define NEOVERSE_N1                                                                                \
+#define NEOVERSE(ghz, issue, fma, load, l1_bytes, l2_bytes)                                        \
     .vector_bytes = 16, .vector_registers = 32, .line_bytes = 64, .cores = 8,                      \
-    .cycle_seconds = 1 / 2.5e9, .issue_per_cycle = 4, .window = WINDOW, .fma_per_cycle = 2,        \
-    .fma_cycles = 4, .add_per_cycle = 2, .mixed_per_cycle = 2, .load_per_cycle = 2,                \
-    .splat_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 10, .sqrt_cycles = 12,            \
-    .gather_cycles = 4, .part_load_cycles = 4, .part_store_cycles = 4, .branch_cycles = 11,        \
-    .f32_per_second = 40e9, .f64_per_second = 20e9, .f16_load_per_second = 10e9,                   \
+    .cycle_seconds = 1 / ((ghz) * 1e9), .issue_per_cycle = issue, .window = WINDOW,                \
+    .fma_per_cycle = fma, .fma_cycles = 4, .add_per_cycle = fma, .mixed_per_cycle = fma,           \
+    .load_per_cycle = load, .splat_per_cycle = load, .store_per_cycle = 1, .divide_cycles = 10,    \
+    .sqrt_cycles = 12, .gather_cycles = 4, .part_load_cycles = 4, .part_store_cycles = 4,          \
+    .branch_cycles = 11, .f32_per_second = 8e9 * (ghz) * (fma),                                    \
+    .f64_per_second = 4e9 * (ghz) * (fma), .f16_load_per_second = 10e9,                            \
     .bf16_load_per_second = 10e9, .f16_store_per_second = 10e9, .bf16_store_per_second = 5e9,      \
-    .level = { { 32 * KB,                                                                          \
+    .level = { { l1_bytes,                                                                         \
                  1.6e-9,                                                                           \
                  { 80 * GB_S, 40 * GB_S, 80 * GB_S },                                              \
                  { 640 * GB_S, 320 * GB_S, 640 * GB_S } },                                         \
-               { 512 * KB,                                                                         \
+               { l2_bytes,                                                                         \
                  4.4e-9,                                                                           \
                  { 60 * GB_S, 30 * GB_S, 45 * GB_S },                                              \
                  { 480 * GB_S, 240 * GB_S, 360 * GB_S } },                                         \
@@ -203,6 +209,15 @@
     .overlap = 2, .stretch_per_second = 15 * GB_S, .side_per_second = 15 * GB_S,                   \
     .apart_per_second = 8.3 * GB_S, .apart_all_per_second = 33 * GB_S,                             \
     .stream_per_second = 8.3 * GB_S, .stream_all_per_second = 33 * GB_S, ZEN3_RUNTIME
+
+#define NEOVERSE_N1 NEOVERSE(2.5, 4, 2, 2, 32 * KB, 512 * KB)
+
+/* Bits of AT_HWCAP and AT_HWCAP2 that Linux has for 64-bit Arm and for RISC-V. */
+#define ARM_FP16 (UINT64_C(1) << 10)    /* ASIMDHP */
+#define ARM_DOTPROD (UINT64_C(1) << 20) /* ASIMDDP */
+#define ARM_I8MM (UINT64_C(1) << 13)
+#define ARM_BF16 (UINT64_C(1) << 14)
+#define RISCV_V (UINT64_C(1) << ('V' - 'A'))
 
 /* Registers hold one number. `add` cycles an f32 addition takes, `mul` a multiplication; `share` is
  * the multiply-adds of f32 in a cycle, of f64 (in software) `share64`. Memory is on the chip, as fast
@@ -235,7 +250,7 @@
 /* Where the processor reads its vectors, and the memory for all else: the largest of the board. */
 #define MEMORY(vectors, begin, end)                                                                \
     "-Wl,--section-start=.vectors=" vectors " -Wl,-Ttext=" begin " -Wl,--defsym=tn_memory_"        \
-                                                                 "end=" end
+    "end=" end
 #define AN385_MEMORY MEMORY("0", "0x21000000", "0x22000000")
 
 #define WASM_FLAGS "-msimd128 -mbulk-memory"
@@ -283,6 +298,24 @@ static const Machine table[] = {
       .cpu_level = 2,
       ZEN3(16, 16, 1),
       .i16_dot_per_second = 103e9 },
+    { .name = "armv8.6",
+      .platform = &platform_aarch64,
+      .flags = "-march=armv8.2-a+fp16+dotprod+i8mm+bf16",
+      .emulate = "-cpu max",
+      .cpu_bits = { ARM_FP16 | ARM_DOTPROD, ARM_I8MM | ARM_BF16 },
+      .processor = "Neoverse V1, from its manual",
+      NEOVERSE(2.6, 8, 4, 3, 64 * KB, 1 * MB),
+      .i8_dot_per_second = 333e9,
+      .dot4_signed = true },
+    { .name = "armv8.2-dot",
+      .platform = &platform_aarch64,
+      .flags = "-march=armv8.2-a+fp16+dotprod",
+      .emulate = "-cpu max",
+      .cpu_bits = { ARM_FP16 | ARM_DOTPROD, 0 },
+      .processor = "Neoverse N1, from its manual",
+      NEOVERSE(2.5, 4, 2, 2, 64 * KB, 1 * MB),
+      .i8_dot_per_second = 160e9,
+      .dot4_signed = true },
     { .name = "armv8-a",
       .platform = &platform_aarch64,
       .flags = "-march=armv8-a",
@@ -292,6 +325,7 @@ static const Machine table[] = {
       .platform = &platform_riscv64,
       .flags = "-march=rv64gcv_zvl128b -mabi=lp64d",
       .emulate = "-cpu rv64,v=true,vext_spec=v1.0,vlen=128",
+      .cpu_bits = { RISCV_V, 0 },
       .processor = "guessed, as Neoverse N1",
       NEOVERSE_N1 },
     { .name = "wasm32-simd", .platform = &platform_wasm32, .flags = WASM_FLAGS, ZEN3(16, 16, 1) },
@@ -346,7 +380,7 @@ machine_runs_here(const Machine *m)
 #if defined(__x86_64__)
     return tn_cpu_level() >= (int)m->cpu_level;
 #else
-    return true;
+    return tn_cpu_has(m->cpu_bits[0], m->cpu_bits[1], (int)m->vector_bytes);
 #endif
 }
 

@@ -42,6 +42,7 @@ typedef struct {
     const char *emulate;      /* words for the platform's emulator: which processor; NULL: none */
     const char *emulate_link; /* for the linker of what it runs: where memory is; NULL: none */
     uint32_t cpu_level;       /* that code for it needs, of x86-64 (cpu_level.h); 0: none */
+    uint64_t cpu_bits[2];     /* that it needs of AT_HWCAP, AT_HWCAP2 (cpu_level.h) elsewhere */
     const char *processor;    /* the processor measured, for people */
 
     uint32_t vector_bytes;     /* 64, 32, 16; 4: registers hold one number */
@@ -74,6 +75,7 @@ typedef struct {
     /* [OP/s] the dot-product instruction over int16 pairs into i32, and its addition */
     double i16_dot_per_second;
     double i8_dot_per_second; /* [OP/s] the dot-product instruction over int8 quads into i32 */
+    bool dot4_signed;         /* both sides of that instruction are signed; else one is unsigned */
     /* [elements/s] loaded from L1 and widened to f32 */
     double f16_load_per_second, bf16_load_per_second;
     /* [elements/s] rounded from f32 and stored to L1 */

@@ -8,7 +8,7 @@
  *     o[n, k, y, z] = relu(b[k] + sum q, r, s: x[n, q, 2*y + r, 2*z + s] * w[k, q, r, s])
  *     row {k} (w alone), col {n, y, z} (x alone: it has z, the innermost), batch {}, sum {q, r, s}
  *
- * A dot-product instruction over pairs or quads (dot2, dot4, dot2f) is such a product, of as many
+ * A dot-product instruction over pairs or quads (dot2, dot4, dot4s, dot2f) is such a product, of as many
  * summands.
  *
  * A longer chain of products is split where both sides have axes of their own, as many as possible:

@@ -43,6 +43,7 @@ work_of(const Scalar *s)
     case S_MUL:
     case S_DOT2:
     case S_DOT4:
+    case S_DOT4S:
     case S_DOT2F: return WORK_MUL;
     case S_DIV:
     case S_MOD:

@@ -164,6 +164,10 @@ int_op(ScalarOp op, DType t, int64_t x, int64_t y, Number *r)
         for (int i = 0; i < 32; i += 8)
             v += (int64_t)(uint8_t)(x >> i) * (int8_t)(y >> i);
         break;
+    case S_DOT4S:
+        for (int i = 0; i < 32; i += 8)
+            v += (int64_t)(int8_t)(x >> i) * (int8_t)(y >> i);
+        break;
     case S_SHL:
     case S_SHR: v = int_shift(op, t, x, y); break;
     case S_EQ: v = x == y; break;

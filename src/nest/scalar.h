@@ -133,7 +133,7 @@ extern const ScalarOpInfo scalar_op_info[S_OP_COUNT]; /* arity 0 for the structu
 static inline bool
 scalar_is_dot(ScalarOp op)
 {
-    return op == S_DOT2 || op == S_DOT4 || op == S_DOT2F;
+    return op == S_DOT2 || op == S_DOT4 || op == S_DOT4S || op == S_DOT2F;
 }
 ScalarOp scalar_op_named(const char *name, size_t n); /* S_NONE if there is none */
 extern const char *const combiner_name[COMB_COUNT];   /* "sum", "max", "argmax", … */

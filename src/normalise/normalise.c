@@ -408,7 +408,7 @@ quad_product(Normal *m)
 
     for (uint32_t i = 0; i < nin; i++)
         constant[i] = m->to->value.at[m->value[i]].data != NULL;
-    const Nest *quads = nest_dot4_products(c, m->nest, constant, &sums);
+    const Nest *quads = nest_dot4_products(c, m->nest, constant, m->dots & DOT_SIGNED, &sums);
     if (!sums.n)
         return quads;
     ValueId *value = NEW_ARRAY(c->arena, ValueId, nin + sums.n + 1);

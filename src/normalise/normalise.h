@@ -86,7 +86,8 @@ typedef enum {
     DOT_NONE = 0,
     DOT_PAIRS = 1,
     DOT_QUADS = 2,
-    DOT_FLOATS = 4 /* pairs of bf16 */
+    DOT_FLOATS = 4, /* pairs of bf16 */
+    DOT_SIGNED = 8  /* both sides of that of quads are signed */
 } DotSteps;
 
 /* max_bytes: of one computed constant; larger ones stay for the run. worth: operations that are

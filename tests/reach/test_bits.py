@@ -17,7 +17,7 @@ TENON = str(pathlib.Path(os.environ.get("TENON", ROOT / "build" / "tenon")).reso
 STORED = pathlib.Path(__file__).with_name("bits.json")
 CORPUS = ROOT / "tests/fuzz/corpus-onnx"
 ALL = os.environ.get("TENON_ALL", "") not in ("", "0")    # by day a sample
-CLASSES = {"unfused": ["x86-64-v2", "wasm32-simd"], "fused": ["x86-64-v3", "armv8-a", "rv64gcv"]}
+CLASSES = {"unfused": ["x86-64-v2", "wasm32-simd"], "fused": ["x86-64-v3", "armv8-a", "armv8.2-dot", "rv64gcv"]}
 FACTS = "armv8-a"
 MODELS = {
     "digits": (ROOT / "examples/digits/digits.onnx", {"batch": 7}),

@@ -66,6 +66,7 @@ has_op(ScalarOp op, DType t)
     case S_NOT: return dtype_is_int(t);
     case S_DOT2:
     case S_DOT4:
+    case S_DOT4S:
     case S_DOT2F: return t == DT_I32;
     case S_PAIR: return t == DT_BF16;
     default: return dtype_is_float(t) && op >= S_ADD && op <= S_SELECT;

@@ -212,9 +212,10 @@ quads_give_the_same_bits(void **state)
         World w;
         begin(&w, &cases[i], "x86-64-v3");
         Dot4Sums sums;
-        for (int known = 0; known < 2; known++) {
+        for (int how = 0; how < 4; how++) { /* constant weights or not, two signed sides or one */
+            bool known = how & 1, both_signed = how & 2;
             bool constant[8] = { false, known, known, known };
-            const Nest *n = nest_dot4_products(&w.c, w.n, constant, &sums);
+            const Nest *n = nest_dot4_products(&w.c, w.n, constant, both_signed, &sums);
             Tensor *param[8];
             assert_int_equal(n != w.n, cases[i].quads);
             memcpy(param, w.got, sizeof param);
@@ -287,7 +288,7 @@ take_quads(World *w)
 {
     bool constant[8] = { false, true, true, true };
     Dot4Sums sums;
-    const Nest *quads = nest_dot4_products(&w->c, w->n, constant, &sums);
+    const Nest *quads = nest_dot4_products(&w->c, w->n, constant, false, &sums);
     Tensor *param[8];
 
     if (quads == w->n)
