@@ -441,10 +441,26 @@ typedef double tn_lane_f64;
         tn_##name##x##N over = __builtin_convertvector(x >= (tn_lane_##from)(END), tn_##name##x##N); \
         return (__builtin_convertvector(c, tn_##name##x##N) & ~over) | ((T)MAX & over);            \
     }
-#define TN_TRUNCATE_SHORT(N, name, LO, MOST)                                                       \
+/* Arm converts to integers as we do: it saturates, and NaN gives 0. */
+#ifdef __aarch64__
+#define TN_ARM_TRUNCATE(name, to_words, to_bytes)                                                  \
+    , TN_INLINE tn_##name##x4 tn_##name##x4_from_f32x4(tn_f32x4 x)                                 \
+    {                                                                                              \
+        tn_i32x4 i;                                                                                \
+        tn_##name##x4 y;                                                                           \
+        __asm__("fcvtzs %0.4s, %1.4s\n\t" to_words " %0.4h, %0.4s\n\t" to_bytes " %0.8b, %0.8h" : "=w"(i) : "w"(x)); \
+        memcpy(&y, &i, sizeof y);                                                                  \
+        return y;                                                                                  \
+    }
+#define TN_TRUNCATE_i8x4 TN_ARM_TRUNCATE(i8, "sqxtn", "sqxtn")
+#define TN_TRUNCATE_u8x4 TN_ARM_TRUNCATE(u8, "sqxtun", "uqxtn")
+#endif
+#define TN_TRUNCATE_SHORT(N, name, LO, MOST) TN_OR(~ TN_TRUNCATE_##name##x##N, TN_TRUNCATE_SHORT_ANY(N, name, LO, MOST))
+#define TN_TRUNCATE_SHORT_ANY(N, name, LO, MOST)                                                   \
     TN_INLINE tn_##name##x##N tn_##name##x##N##_from_f32x##N(tn_f32x##N x)                         \
     {                                                                                              \
-        const tn_f32x##N zero = {0}, low = tn_sel_f32x##N(x < LO, zero + LO, x);                   \
+        const tn_f32x##N zero = {0};                                                               \
+        const tn_f32x##N low = tn_sel_f32x##N(x < LO, zero + LO, x);                               \
         const tn_f32x##N cut = tn_sel_f32x##N(low > MOST, zero + MOST, low);                       \
         return tn_short_##name##x##N(__builtin_convertvector(tn_sel_f32x##N(x != x, zero, cut), tn_i32x##N)); \
     }
