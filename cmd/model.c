@@ -296,7 +296,7 @@ model_open_anywhere(TnContext *ctx, const Options *o, TnModel **out)
     Options here = *o;
 
     if (!tn_target_is_here(o->compile.target)) {
-        here.compile.target = here.compile.machine = NULL;
+        here.compile.target = here.compile.machine = here.compile.cc = NULL;
         here.compile.quick = 1;
     }
     return model_open(ctx, &here, out, NULL);

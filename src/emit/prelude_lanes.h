@@ -533,7 +533,13 @@ typedef short tn_dot2_16 __attribute__((vector_size(64)));
           ((tn_i32x##N)((tn_u32x##N)c + TN_DOT4S_PART(N, 24) + TN_DOT4S_PART(N, 16) + TN_DOT4S_PART(N, 8) + TN_DOT4S_PART(N, 0))))
 #ifdef __ARM_FEATURE_DOTPROD
 #define TN_HAS_DOT4S 1
-#define TN_DOT4S_SUM_4 , (__extension__({ __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(c) : "w"(x), "w"(y)); c; }))
+/* x, the side that is usually one number in all lanes, is last: there the instruction takes a lane. */
+typedef int8_t tn_dot_bytes __attribute__((vector_size(16)));
+#if defined(__clang__)
+#define TN_DOT4S_SUM_4 , ((tn_i32x4)__builtin_neon_vdotq_s32((tn_dot_bytes)c, (tn_dot_bytes)y, (tn_dot_bytes)x, 34))
+#else
+#define TN_DOT4S_SUM_4 , ((tn_i32x4)__builtin_aarch64_sdot_prodv16qi((tn_dot_bytes)y, (tn_dot_bytes)x, c))
+#endif
 #endif
 /* The same of bf16 pairs, in floats. */
 #define TN_UPPER(N, x) ((tn_f32x##N)(x))
