@@ -4,7 +4,9 @@
 const $ = (s) => document.querySelector(s);
 const escape = (s) => String(s).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
 const size = (b) => { let u = 0; for (; b >= 1000 && u < 4; u++) b /= 1024; return (u ? b.toFixed(b < 10 ? 1 : 0) : b) + " " + ["B", "KB", "MB", "GB", "TB"][u]; };
-const time = (s, digits = 3) => { const [v, u] = s >= 1 ? [s, "s"] : s >= 1e-3 ? [s * 1e3, "ms"] : [s * 1e6, "µs"]; return (v >= 100 ? v.toFixed(digits - 3) : v.toPrecision(digits)) + " " + u; };
+const time = (s, digits = 3) => { const [v, u] = s >= 1 ? [s, "s"] : s >= 1e-3 ? [s * 1e3, "ms"] : s >= 1e-6 || !s ? [s * 1e6, "µs"] : [s * 1e9, "ns"]; return (v >= 100 ? v.toFixed(digits - 3) : v.toPrecision(digits)) + " " + u; };
+const pen = document.createElement("canvas").getContext("2d");
+const wide = (s, weight = 400) => (pen.font = `${weight} 11px system-ui, sans-serif`, pen.measureText(s).width);        /* as the browser draws it */
 const meaning = {
     order: "a third kernel reads the first, and the second reads its result: one kernel would depend on itself",
     pair: "no kernel computes both: two products or windows, or parts that share no rows",
@@ -73,18 +75,18 @@ function place() {
     const layout = new dagre.graphlib.Graph({ multigraph: true });
     layout.setGraph({ ranksep: 26, nodesep: 26, edgesep: 14, marginx: 16, marginy: 16, ranker: g.groups.length > 400 ? "longest-path" : "network-simplex" }).setDefaultEdgeLabel(() => ({}));
     for (const k of g.groups) {
-        const lines = linesOf(k), wide = Math.max(headOf(k).length + 2, ...lines.map(([a, b]) => a.length + b.length + 1));
-        layout.setNode("k" + k.kernel, { width: 20 + 6.3 * wide, height: 16 + LINE * (1 + lines.length), kernel: k, lines });
+        const lines = linesOf(k), most = Math.max(wide(headOf(k), 600), ...lines.map(([a, b]) => wide(a + " " + b)));
+        layout.setNode("k" + k.kernel, { width: 20 + most, height: 16 + LINE * (1 + lines.length), kernel: k, lines });
     }
     g.ports.forEach((p, i) => {
         const id = (p.way === "in" ? "i:" : "o:") + p.value;
-        layout.setNode(id, { width: 20 + 6.3 * short(p.value, 40).length, height: 24, port: p });
-        layout.setEdge(...(p.way === "in" ? [id, "k" + p.kernel] : ["k" + p.kernel, id]), { label: `${size(p.bytes)}`, width: 60, height: 14, labelpos: "c" }, "p" + i);
+        layout.setNode(id, { width: 24 + wide(short(p.value, 40)), height: 24, port: p });
+        layout.setEdge(...(p.way === "in" ? [id, "k" + p.kernel] : ["k" + p.kernel, id]), { label: size(p.bytes), width: 8 + wide(size(p.bytes)), height: 14, labelpos: "c" }, "p" + i);
     });
     g.apart.forEach((p, i) => {
         if (!g.kernel.has(p.from) || !g.kernel.has(p.to)) return;
         const order = orders.get(p.value), label = size(p.bytes) + (order ? " " + order : "");
-        layout.setEdge("k" + p.from, "k" + p.to, { label, pair: i, width: 6 * label.length + 8, height: 14, labelpos: "c" }, "e" + i);
+        layout.setEdge("k" + p.from, "k" + p.to, { label, pair: i, width: 8 + wide(label), height: 14, labelpos: "c" }, "e" + i);
     });
     dagre.layout(layout);
     return layout;
@@ -106,14 +108,14 @@ function draw() {
         const edge = layout.edge(e), pair = g.apart[edge.pair], color = pair ? `var(--${pair.reason})` : "var(--wire)";
         const d = curve(edge.points), thick = pair ? Math.min(1 + Math.log10(1 + pair.bytes / 1e4), 4).toFixed(1) : 1;
         return `<g class="edge" ${pair ? `data-pair="${edge.pair}" data-reason="${pair.reason}"` : ""}><path class="wire" d="${d}" stroke="${color}" stroke-width="${thick}" marker-end="url(#tip)"/>` +
-            `<path class="wide" d="${d}"/><rect x="${(edge.x - 3 * edge.label.length - 2).toFixed(1)}" y="${(edge.y - 7).toFixed(1)}" width="${6 * edge.label.length + 4}" height="14" fill="var(--soft)"/>` +
+            `<path class="wide" d="${d}"/><rect x="${(edge.x - edge.width / 2 + 2).toFixed(1)}" y="${(edge.y - 7).toFixed(1)}" width="${(edge.width - 4).toFixed(1)}" height="14" fill="var(--soft)"/>` +
             `<text x="${edge.x.toFixed(1)}" y="${(edge.y + 4).toFixed(1)}" text-anchor="middle">${escape(edge.label)}</text>` +
             (pair ? `<title>%${escape(pair.value)}, ${size(pair.bytes)}\n${pair.reason}: ${escape(pair.text)}</title>` : "") + "</g>";
     });
     const nodes = layout.nodes().map((id) => {
         const n = layout.node(id), x = n.x - n.width / 2, y = n.y - n.height / 2, k = n.kernel;
         if (!k)
-            return `<g><rect x="${x}" y="${y}" width="${n.width}" height="${n.height}" rx="11" fill="var(--port)"/><text x="${n.x}" y="${n.y + 4}" text-anchor="middle">${escape(short(n.port.value, 40))}</text></g>`;
+            return `<g><rect class="port" x="${x}" y="${y}" width="${n.width}" height="${n.height}" rx="11" fill="var(--port)"/><text x="${n.x}" y="${n.y + 4}" text-anchor="middle">${escape(short(n.port.value, 40))}</text></g>`;
         const lines = n.lines.map(([a, b], i) => `<text x="${(x + 9).toFixed(1)}" y="${(y + 31 + LINE * i).toFixed(1)}">${escape(a)} <tspan class="name">${escape(b)}</tspan></text>`);
         return `<g class="kernel" data-kernel="${k.kernel}"><rect class="box" x="${x.toFixed(1)}" y="${y.toFixed(1)}" width="${n.width.toFixed(1)}" height="${n.height.toFixed(1)}" rx="5" fill="var(--${k.kind})"/>` +
             `<rect class="share" x="${(x + 2).toFixed(1)}" y="${(y + n.height - 4).toFixed(1)}" width="${(k.height * (n.width - 4)).toFixed(1)}" height="2.5" rx="1"/>` +
@@ -127,26 +129,33 @@ let zoom = 1;
 function scale(to, keep) {
     const box = $("#graph"), svg = $("svg"), { width, height } = g.layout.graph();
     const x = (box.scrollLeft + box.clientWidth / 2) / Math.max(box.scrollWidth, 1), y = (box.scrollTop + box.clientHeight / 2) / Math.max(box.scrollHeight, 1);
-    zoom = Math.min(Math.max(to, 0.05), 3);
+    zoom = Math.min(Math.max(to, 0.01), 3);
     svg.setAttribute("width", width * zoom);
     svg.setAttribute("height", height * zoom);
     if (keep) box.scrollTo(x * box.scrollWidth - box.clientWidth / 2, y * box.scrollHeight - box.clientHeight / 2);
 }
-/* As large as can be read; all of it where that is large enough. */
+/* As large as can be read; all of it where that is large enough, else from the first kernel on. */
 function fit() {
     const box = $("#graph"), { width, height } = g.layout.graph();
     const whole = Math.min(box.clientWidth / width, box.clientHeight / height), across = box.clientWidth / width;
     scale(Math.min(Math.max(whole, Math.min(across, 0.9), 0.6), 1.2));
-    box.scrollTo((width * zoom - box.clientWidth) / 2, 0);
+    box.scrollTo(g.layout.node("k" + g.groups[0].kernel).x * zoom - box.clientWidth / 2, 0);
 }
+function whole() {
+    const box = $("#graph"), { width, height } = g.layout.graph();
+    scale(Math.min(box.clientWidth / width, box.clientHeight / height, 1.2));
+}
+/* A window that changes shows it anew, unless it was moved by hand. */
+let last = fit;
+new ResizeObserver(() => last?.()).observe($("#graph"));
 $("header").addEventListener("click", (e) => {
-    const by = e.target.dataset.zoom, box = $("#graph"), { width, height } = g.layout.graph();
-    if (by === "0") scale(Math.min(box.clientWidth / width, box.clientHeight / height, 1.2));
-    else if (by) scale(zoom * (by > 0 ? 1.3 : 1 / 1.3), true);
+    const by = e.target.dataset.zoom;
+    if (by === "0") (last = whole)();
+    else if (by) last = null, scale(zoom * (by > 0 ? 1.3 : 1 / 1.3), true);
 });
-$("#graph").addEventListener("wheel", (e) => { if (e.ctrlKey) { e.preventDefault(); scale(zoom * Math.exp(-e.deltaY / 300), true); } }, { passive: false });
+$("#graph").addEventListener("wheel", (e) => { last = null; if (e.ctrlKey) { e.preventDefault(); scale(zoom * Math.exp(-e.deltaY / 300), true); } }, { passive: false });
 let drag = null;
-$("#graph").addEventListener("pointerdown", (e) => { drag = { x: e.clientX, y: e.clientY, left: $("#graph").scrollLeft, top: $("#graph").scrollTop }; });
+$("#graph").addEventListener("pointerdown", (e) => { last = null; drag = { x: e.clientX, y: e.clientY, left: $("#graph").scrollLeft, top: $("#graph").scrollTop }; });
 $("#graph").addEventListener("pointermove", (e) => { if (drag && e.buttons && e.pointerType === "mouse") $("#graph").scrollTo(drag.left + drag.x - e.clientX, drag.top + drag.y - e.clientY); });
 addEventListener("pointerup", () => { drag = null; });
 
@@ -165,7 +174,7 @@ function certificate() {
 function joining() {
     const k = g.joining;
     if (!k.candidates) return "";
-    return `<p id="joining">Of ${k.candidates} candidates for joining ${k.pay} pay, and ${k.rivals} of these want what others want; ${k.taken} are taken and gain ${time(k.gain)}, ` +
+    return `<p id="joining">Of ${k.candidates} candidates for joining ${k.pay} would pay, ${k.rivals} of which want what others want; taken: ${k.taken}, for a gain of ${time(k.gain)}, ` +
         (k.exact ? "no choice gains more.</p>" : `no choice gains more than ${time(k.bound)}.</p>`);
 }
 
@@ -206,6 +215,7 @@ function choose(selector) {
     const e = selector && $("svg " + selector);
     if (!e) return;
     e.classList.add("chosen");
+    last = null;
     const at = e.getBoundingClientRect(), box = $("#graph").getBoundingClientRect();
     if (at.top < box.top || at.bottom > box.bottom || at.left < box.left || at.right > box.right)
         $("#graph").scrollBy(at.left + at.width / 2 - box.left - box.width / 2, at.top + at.height / 2 - box.top - box.height / 2);
@@ -255,7 +265,7 @@ $("input[type=search]").addEventListener("keydown", (e) => { const first = e.key
 
 function show() {
     $("#sum").textContent = `${g.nests} nests in ${g.kernels} kernels, ${size(g.saved)} that never go to memory`;
-    draw(), fit(), overview(), lists();
+    draw(), (last = fit)(), overview(), lists();
 }
 document.title = data.title + " - fusion";
 $("h1").textContent = data.title;
