@@ -86,9 +86,15 @@ typedef struct TnArgs { /* what every kernel gets */
 /* Do trips begin..end-1 of the parallel loop. scratch: this worker's own, 64-byte aligned. */
 typedef void TnKernelFn(const TnArgs *args, int64_t begin, int64_t end, void *scratch);
 
+/* An element of a tensor of strings: 8 bytes, also where an address has 4. bits: the address as
+ * kernels move it. NULL is empty. */
+typedef union TnText {
+    const char *s;
+    uint64_t bits;
+} TnText;
+
 /* A tensor as routines have it: f d floats, e g floats of 16 bits (IEEE, bfloat), b h i l and B H I
- * L integers of 8 to 64 bits, a bool is B, s strings, which are const char * (NULL is empty). type
- * 0: it is absent. */
+ * L integers of 8 to 64 bits, a bool is B, s strings, which are TnText. type 0: it is absent. */
 typedef struct TnArray {
     void *at;
     int32_t type, rank;

@@ -32,15 +32,15 @@ print_table(Host *h, uint32_t i)
                                 type_str(h->c, v->type));
         return;
     }
-    text_printf(h->t, "static const char *const tn_table_%u[] = {    /* %%", i);
+    text_printf(h->t, "static const TnText tn_table_%u[] = {    /* %%", i);
     text_comment(h->t, v->name);
     text_add(h->t, " */\n");
     for (int64_t k = 0; k < n; k++) {
-        text_add(h->t, "    ");
+        text_add(h->t, "    { ");
         host_string(h->t, s[k]);
-        text_add(h->t, ",\n");
+        text_add(h->t, " },\n");
     }
-    text_add(h->t, "    0\n};\n"); /* C has no empty array, and n may be 0 */
+    text_add(h->t, "    { 0 }\n};\n"); /* C has no empty array, and n may be 0 */
 }
 
 void

@@ -37,18 +37,19 @@ tn_text_end(const TnFrame *f)
 __attribute__((unused)) static int
 tn_text_out(const TnFrame *f, TnBlock *to, const void *from, int64_t n)
 {
-    const char *const *s = (const char *const *)from;
+    const TnText *s = (const TnText *)from;
     int64_t bytes = tn_size_mul(n, sizeof *s);
     for (int64_t i = 0; i < n; i++)
-        bytes = tn_size_add(bytes, s[i] ? (int64_t)strlen(s[i]) + 1 : 1);
+        bytes = tn_size_add(bytes, s[i].s ? (int64_t)strlen(s[i].s) + 1 : 1);
     int code = tn_need(f, to, tn_max(bytes, 1));
     if (code)
         return code;
-    char **out = (char **)to->at, *at = (char *)(out + n);
+    TnText *out = (TnText *)to->at;
+    char *at = (char *)(out + n);
     for (int64_t i = 0; i < n; i++) {
-        int64_t size = s[i] ? (int64_t)strlen(s[i]) + 1 : 1;
-        out[i] = at;
-        memcpy(at, s[i] ? s[i] : "", (size_t)size);
+        int64_t size = s[i].s ? (int64_t)strlen(s[i].s) + 1 : 1;
+        out[i].s = at;
+        memcpy(at, s[i].s ? s[i].s : "", (size_t)size);
         at += size;
     }
     return 0;

@@ -105,7 +105,7 @@ tn_size_of(int32_t type)
 TN_ROUTINE const char *
 tn_string(const TnArray *a, int64_t i)
 {
-    const char *s = ((const char *const *)a->at)[i];
+    const char *s = ((const TnText *)a->at)[i].s;
     return s ? s : "";
 }
 

@@ -128,6 +128,6 @@ tn_number_string(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
         if (!to)
             return;
         memcpy(to, text, (size_t)length);
-        ((char **)r->array[1].at)[i] = to;
+        ((TnText *)r->array[1].at)[i].s = to;
     }
 }

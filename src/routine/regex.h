@@ -207,7 +207,8 @@ tn_tokenize(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
     const TnRoutine *r = (const TnRoutine *)args;
     const int64_t n = tn_count(&r->array[0]), width = r->array[4].dim[r->array[4].rank - 1];
-    const char **out = (const char **)r->array[4].at, *pad = tn_string(&r->array[2], 0);
+    TnText *out = (TnText *)r->array[4].at;
+    const char *pad = tn_string(&r->array[2], 0);
     const int marks = r->attr[2] != 0;
 
     (void)begin, (void)end;
@@ -215,17 +216,17 @@ tn_tokenize(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
         TnTokens t = { tn_string(&r->array[0], i), 0, 0 };
         int64_t k = 0, bytes;
         if (marks && width)
-            out[k++] = "\x02";
+            out[k++].s = "\x02";
         for (const char *s; k < width && (s = tn_token(r, (int64_t *)scratch, &t, &bytes));) {
             char *to = tn_new_string(r, bytes);
             if (!to)
                 return;
             memcpy(to, s, (size_t)bytes);
-            out[k++] = to;
+            out[k++].s = to;
         }
         if (marks && k < width)
-            out[k++] = "\x03";
+            out[k++].s = "\x03";
         while (k < width)
-            out[k++] = pad;
+            out[k++].s = pad;
     }
 }

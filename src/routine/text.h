@@ -136,7 +136,7 @@ tn_string_concat(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
             return;
         memcpy(to, a, na);
         memcpy(to + na, b, nb);
-        ((char **)out->at)[i] = to;
+        ((TnText *)out->at)[i].s = to;
     }
 }
 
@@ -206,7 +206,7 @@ tn_string_split(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
     const TnRoutine *r = (const TnRoutine *)args;
     int64_t n = tn_count(&r->array[0]), width = r->array[3].dim[r->array[3].rank - 1];
-    const char **out = (const char **)r->array[3].at;
+    TnText *out = (TnText *)r->array[3].at;
 
     (void)begin, (void)end, (void)scratch;
     for (int64_t i = 0; i < n; i++) {
@@ -218,7 +218,7 @@ tn_string_split(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
             if (!to)
                 return;
             memcpy(to, s ? s : "", length);
-            out[i * width + k] = to;
+            out[i * width + k].s = to;
         }
     }
 }
@@ -229,7 +229,7 @@ tn_string_normalize(const TnArgs *args, int64_t begin, int64_t end, void *scratc
     const TnRoutine *r = (const TnRoutine *)args;
     const TnArray *x = &r->array[0], *words = &r->array[1];
     int64_t n = tn_count(x), nword = tn_count(words), kept = 0;
-    const char **out = (const char **)r->array[2].at;
+    TnText *out = (TnText *)r->array[2].at;
     int turn = (int)r->attr[0], sensitive = r->attr[1] != 0;
 
     (void)begin, (void)end, (void)scratch;
@@ -246,10 +246,10 @@ tn_string_normalize(const TnArgs *args, int64_t begin, int64_t end, void *scratc
         s = turn ? tn_in_case(r, s, turn == 2) : s;
         if (!s || r->args.fault->code)
             return;
-        out[kept++] = s;
+        out[kept++].s = s;
     }
     if (!kept)
-        out[kept++] = "";
+        out[kept++].s = "";
     if (r->array[3].at)
         *(int64_t *)r->array[3].at = kept;
 }
