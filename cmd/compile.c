@@ -25,7 +25,13 @@ list_passes(bool json)
     return TN_OK;
 }
 
-/* models/digits.onnx -> digits.so, in the current folder */
+static bool
+is_for_the_web(const TnCompileOptions *o)
+{
+    return o->emit ? !strcmp(o->emit, "wasm") : o->target && !strncmp(o->target, "wasm", 4);
+}
+
+/* models/digits.onnx -> digits.so, digits.c or the folder digits, in the current folder */
 static char *
 default_output(const Options *o)
 {
@@ -36,7 +42,7 @@ default_output(const Options *o)
     char *path = need(malloc(n));
 
     bool c = o->compile.emit && !strcmp(o->compile.emit, "c");
-    snprintf(path, n, "%.*s.%s", stem, name, c ? "c" : "so");
+    snprintf(path, n, "%.*s%s", stem, name, is_for_the_web(&o->compile) ? "" : c ? ".c" : ".so");
     return path;
 }
 

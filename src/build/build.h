@@ -24,7 +24,8 @@ typedef struct {
     int64_t memory_bytes;
     /* a shared library to link with, found where it is now or by the loader's rules; NULL: none */
     const char *library;
-    const char *link; /* a flag for the linker, behind all: "-lopenblas"; NULL: none */
+    const char *link;      /* a flag for the linker, behind all: "-lopenblas"; NULL: none */
+    const char *link_form; /* flags that say what is linked; NULL: a shared library */
     /* compile each unit with its own flags or not at all: it is a measurement */
     bool as_said;
     void (*progress)(void *user, uint32_t done, uint32_t total);

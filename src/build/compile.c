@@ -376,6 +376,12 @@ link_library(BuildRun *b, Argv *argv)
     return true;
 }
 
+static const char *
+link_form(const BuildRun *b)
+{
+    return b->o->link_form ? b->o->link_form : LINK_FLAGS;
+}
+
 static bool
 link_objects(BuildRun *b, const char *path)
 {
@@ -384,7 +390,8 @@ link_objects(BuildRun *b, const char *path)
     int why;
 
     argv_split(b->arena, &argv, b->cc[0].path);
-    argv_split(b->arena, &argv, LINK_FLAGS " -o");
+    argv_split(b->arena, &argv, link_form(b));
+    VEC_PUSH(b->arena, &argv, "-o");
     VEC_PUSH(b->arena, &argv, path);
     for (uint32_t i = 0; i < b->nitem; i++)
         VEC_PUSH(b->arena, &argv, b->item[i].object);
@@ -404,8 +411,8 @@ link_objects(BuildRun *b, const char *path)
 static CacheKey
 library_key(const BuildRun *b)
 {
-    CacheKey key = { hash_bytes(LINK_FLAGS, strlen(LINK_FLAGS), 0),
-                     hash_bytes(LINK_FLAGS, strlen(LINK_FLAGS), 1) };
+    const char *form = link_form(b);
+    CacheKey key = { hash_bytes(form, strlen(form), 0), hash_bytes(form, strlen(form), 1) };
 
     for (uint32_t i = 0; i < b->nitem; i++) {
         key.a = hash_bytes(&b->item[i].key, sizeof b->item[i].key, key.a);

@@ -240,8 +240,7 @@ write_piece(void *user, uint32_t thread, uint32_t i)
         forget(x->j, constant_bytes(p->v));
 }
 
-/* Writes each constant in its format to its place in the plan. */
-static bool
+bool
 weights_write(Job *j, Writer *w)
 {
     Arena *scratch = arena_child(j->arena);
@@ -298,40 +297,57 @@ runs_routines(Job *j)
     return false;
 }
 
-static bool
-link_library(Job *j, const char *path)
+BuildOptions
+artefact_build(Job *j)
 {
-    uint32_t n = j->sources.function.n, nunit = 0;
-    BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 2);
     BuildOptions o = j->set->build;
-    const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w", emit_c_flags()),
-               *target = j->machine.flags;
 
     o.progress = on_unit;
     o.progress_user = j;
     o.library = j->set->import.library;
     o.memory_bytes = j->o->max_memory_bytes;
-    if (!library_link(j, &o.link))
-        return false;
-    arena_doing(j->arena, "build", 0, n + 1);
+    return o;
+}
+
+const BuildUnit *
+artefact_units(Job *j, const char *more, const char *target, uint32_t room, uint32_t *nunit)
+{
+    uint32_t n = j->sources.function.n;
+    BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 2 + room);
+    const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w%s", emit_c_flags(), more);
+
+    *nunit = 0;
     /* It only decides and calls, so optimisation gains nothing except in library routines, and in
      * what is TN_HOT. */
     const char *few = arena_printf(j->arena, "%s -Og", flags);
     if (j->o->quick)
-        unit[nunit++] = (BuildUnit){ j->graph->name, source_single_unit(j), few, target, { 0 } };
+        unit[(*nunit)++] = (BuildUnit){ j->graph->name, source_single_unit(j), few, target, { 0 } };
     else
-        unit[nunit++] = (BuildUnit){
+        unit[(*nunit)++] = (BuildUnit){
             "host program", j->sources.host, runs_routines(j) ? flags : few, target, { 0 }
         };
     if (emit_batch(j->graph))
-        unit[nunit++] = (BuildUnit){ "program for many requests", emit_c_batch(j->arena), few,
-                                     target, emit_c_batch_object() };
+        unit[(*nunit)++] = (BuildUnit){ "program for many requests", emit_c_batch(j->arena), few,
+                                        target, emit_c_batch_object() };
     for (uint32_t i = 0, count; i < n && !j->o->quick; i += count) {
         const char *text = source_unit(j, i, &count);
-        unit[nunit++] =
+        unit[(*nunit)++] =
             (BuildUnit){ j->sources.function.at[i].kernel->name, text, flags, target, { 0 } };
     }
-    return build_shared(j->arena, &j->ctx->diags, &o, unit, nunit, path, &j->report->compiled,
+    return unit;
+}
+
+static bool
+link_library(Job *j, const char *path)
+{
+    BuildOptions o = artefact_build(j);
+    uint32_t n;
+
+    if (!library_link(j, &o.link))
+        return false;
+    arena_doing(j->arena, "build", 0, j->sources.function.n + 1);
+    const BuildUnit *unit = artefact_units(j, "", j->machine.flags, 0, &n);
+    return build_shared(j->arena, &j->ctx->diags, &o, unit, n, path, &j->report->compiled,
                         &j->report->cached);
 }
 

@@ -224,6 +224,17 @@ uint64_t weights_hash(Job *j);
 bool artefact_write(Job *j); /* compiles, links and appends weights: the shared library */
 /* NAME.c and NAME.h, NAME.weights if they are large, NAME-main.c on request */
 bool artefact_write_c(Job *j);
+/* NAME/model.wasm and what goes with it (artefact_wasm.c) */
+bool artefact_write_wasm(Job *j);
+bool artefact_open_wasm(Job *j); /* the folder, and j->out in it */
+/* Writes each constant in its format to its place in the plan. */
+bool weights_write(Job *j, Writer *w);
+/* How the job's sources are built, without a library's flag. */
+BuildOptions artefact_build(Job *j);
+/* The job's sources, for this target, with more flags behind the usual ones (each with a blank in
+ * front); behind the *nunit there is room for more. */
+const BuildUnit *artefact_units(Job *j, const char *more, const char *target, uint32_t room,
+                                uint32_t *nunit);
 /* The output's path with another suffix: NAME.c and ".h" give NAME.h. */
 const char *artefact_path(Job *j, const char *ending);
 

@@ -234,12 +234,16 @@ options_target(Ctx *c, Arena *a, Settings *set, Machine *out)
 {
     TnCompileOptions *o = &set->o;
 
+    if (o->emit && !strcmp(o->emit, "wasm") && !o->target && !o->machine)
+        o->target = "wasm32-simd";
     if (!driver_machine(c, a, o, out))
         return false;
     const Platform *p = out->platform;
     o->emit = o->emit ? o->emit : platform_usual_form(a, p);
-    if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
-        return diag_usage(&c->diags, "--emit: \"%s\" is not known. Give so (a shared library) or c",
+    if (strcmp(o->emit, "so") && strcmp(o->emit, "c") && strcmp(o->emit, "wasm"))
+        return diag_usage(&c->diags,
+                          "--emit: \"%s\" is not known. Give so (a shared library), c, or wasm (a "
+                          "folder for the web)",
                           o->emit);
     if (!platform_emits(p, o->emit))
         return diag_usage(&c->diags, "--emit %s: %s has none; --target %s makes: %s", o->emit,

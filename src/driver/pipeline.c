@@ -502,7 +502,9 @@ stage_emit(Job *j)
 static bool
 stage_build(Job *j)
 {
-    return strcmp(j->o->emit, "c") ? artefact_write(j) : artefact_write_c(j);
+    return !strcmp(j->o->emit, "c")      ? artefact_write_c(j)
+           : !strcmp(j->o->emit, "wasm") ? artefact_write_wasm(j)
+                                         : artefact_write(j);
 }
 
 /*     name      function        shows    what it does
@@ -709,6 +711,8 @@ open_files(Job *j)
     if (!j->out_path)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
                           "no output file was named. Give one with -o");
+    if (!strcmp(j->o->emit, "wasm"))
+        return artefact_open_wasm(j);
     if (same_file(j->model_path, j->out_path))
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->out_path },
                           "the output would replace the model itself; name another file with -o");

@@ -188,6 +188,7 @@ source_host(Job *j, bool single_file, const void *embed_weights)
         .metadata = metadata,
         .nmetadata = j->metadata.n,
         .embed_weights = embed_weights,
+        .weights_apart = !strcmp(j->o->emit, "wasm"),
         .state_rows = j->o->state_capacity,
         .max_trips = j->o->max_trips,
         .max_calls = j->o->max_calls,

@@ -56,6 +56,8 @@ typedef struct {
     /* the program is found through PREFIX_manifest(); NULL: tenon */
     const char *prefix;
     const void *embed_weights; /* not NULL: written into the source as an array */
+    /* the weights come with each frame: there is no room for them in what is linked */
+    bool weights_apart;
     /* of each input and output, for the manifest; NULL: as in the model */
     const char *const *input_format, *const *output_format;
     int64_t state_rows;          /* the most rows of a state that grows; 0: no bound */

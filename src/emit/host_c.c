@@ -302,12 +302,12 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
     }
     if (!single_file)
         declare_kernels(&h);
-    h.own_weights = p->embed_weights ? "(const char *)tn_weights"
-                    : single_file    ? "0"
-                                     : "tn_own_weights()";
+    h.own_weights = p->embed_weights                  ? "(const char *)tn_weights"
+                    : single_file || p->weights_apart ? "0"
+                                                      : "tn_own_weights()";
     if (p->embed_weights)
         embed_weights(&h);
-    else if (!single_file)
+    else if (!single_file && !p->weights_apart)
         reserve_weights(&h);
     tensor_table(&h, "inputs", p->graph->input.at, p->graph->input.n);
     tensor_table(&h, "outputs", p->graph->output.at, p->graph->output.n);

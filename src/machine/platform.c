@@ -59,7 +59,7 @@ const Platform platform_riscv64 = {
 
 const Platform platform_wasm32 = {
     .name = "WebAssembly",
-    .emit = "c ",
+    .emit = "wasm c ",
     .pointer_bytes = 4,
     .compiler = wasm32_compilers,
     .program_flags = "-fuse-ld=lld -Wl,-z,stack-size=1048576",

@@ -203,18 +203,6 @@ artefact_open_memory(Arena *a, Diags *d, Bytes file)
     return open_artefact(a, &r, fd, &st, arena_printf(a, "/proc/self/fd/%d", fd));
 }
 
-const char *
-manifest_input_format(const TnManifest *m, int32_t i)
-{
-    return TN_HAS(m, input_formats) && m->input_formats ? m->input_formats[i] : NULL;
-}
-
-const char *
-manifest_output_format(const TnManifest *m, int32_t i)
-{
-    return TN_HAS(m, output_formats) && m->output_formats ? m->output_formats[i] : NULL;
-}
-
 void
 artefact_set_name(Artefact *f, const char *name)
 {

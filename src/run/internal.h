@@ -10,6 +10,7 @@ struct Artefact {
     const char *path;
     void *library; /* the loader's handle */
     const TnManifest *manifest;
+    const void *weights; /* NULL: those that came with the code */
 };
 
 /* The head of an open file of `bytes`, checked: a complete library for this kind of machine, with a

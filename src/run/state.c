@@ -64,6 +64,18 @@ manifest_ports(Arena *a, const TnManifest *m)
     return p;
 }
 
+const char *
+manifest_input_format(const TnManifest *m, int32_t i)
+{
+    return TN_HAS(m, input_formats) && m->input_formats ? m->input_formats[i] : NULL;
+}
+
+const char *
+manifest_output_format(const TnManifest *m, int32_t i)
+{
+    return TN_HAS(m, output_formats) && m->output_formats ? m->output_formats[i] : NULL;
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static void
