@@ -69,6 +69,8 @@ static const OptionRow rows[] = {
       "a shared library (default), one readable C file with its header, or a folder for the web" },
     { "prefix", 0, C, TAKES_TEXT, FIELD(compile.prefix), "NAME",
       "with --emit c: the model is NAME_manifest(), so that a program may have several" },
+    { "weights-in", 0, C, TAKES_TEXT, FIELD(compile.weights_in), "WHERE",
+      "with --emit c: c, object (taken in as it is compiled), or file (default above 1 MB)" },
     { "main", 0, C, TAKES_FLAG, FIELD(compile.example), NULL,
       "with --emit c: write an example program too, NAME-main.c" },
     { "input", 'i', RUNNING, TAKES_PAIR, FIELD(input), "X=@FILE",

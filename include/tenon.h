@@ -520,6 +520,10 @@ typedef struct TnCompileOptions {
     /* 1: take the whole artefact from the cache if the same model, data of other files included,
      * was compiled with the same options before; otherwise keep it there */
     int32_t reuse;
+    /* with emit "c", where the weights are: "c": an array in the file; "object": a file beside that
+     * compiling takes into the object; "file": a file beside that the program reads. NULL: "c" up
+     * to 1 MB, else "file" */
+    const char *weights_in;
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -213,6 +213,7 @@ static const Field field[] = {
     FIELD(weights_growth, 'i'),
     FIELD(variants, 'i'),
     FIELD(weights, 's'),
+    FIELD(weights_in, 's'),
     FIELD(weights_keep, 's'),
     FIELD(given, 's'),
     FIELD(explain, 'i'),

@@ -416,6 +416,39 @@ write_text_file(Job *j, const char *ending, const Text *t)
     return w;
 }
 
+static const char *const where_weights[] = {
+    [WEIGHTS_IN_C] = "c", [WEIGHTS_IN_OBJECT] = "object", [WEIGHTS_IN_FILE] = "file"
+};
+
+WeightsIn
+weights_in(const Job *j)
+{
+    for (WeightsIn w = WEIGHTS_IN_C; j->o->weights_in && w <= WEIGHTS_IN_FILE; w++)
+        if (!strcmp(j->o->weights_in, where_weights[w]))
+            return j->plan->weights_bytes ? w : WEIGHTS_IN_C;
+    return j->plan->weights_bytes > EMBED_BYTES ? WEIGHTS_IN_FILE : WEIGHTS_IN_C;
+}
+
+bool
+weights_in_known(Job *j)
+{
+    const char *given = j->o->weights_in;
+    bool known = !given;
+
+    for (WeightsIn w = WEIGHTS_IN_C; !known && w <= WEIGHTS_IN_FILE; w++)
+        known = !strcmp(given, where_weights[w]);
+    if (!known)
+        return diag_usage(&j->ctx->diags, "--weights-in %s: c, object and file are possible",
+                          given);
+    if (given && strcmp(j->o->emit, "c"))
+        return diag_usage(&j->ctx->diags, "--weights-in belongs to C source: give --emit c too");
+    return !given || strcmp(given, "object") || !j->out_path ||
+           !strpbrk(path_name(j->out_path), "\"\\\n") ||
+           diag_usage(&j->ctx->diags,
+                      "--weights-in object: the assembler cannot include a file of this name; name "
+                      "the output without quotes and backslashes");
+}
+
 bool
 artefact_write_c(Job *j)
 {
@@ -423,18 +456,19 @@ artefact_write_c(Job *j)
          example = { .arena = j->arena };
     Writer *weights = NULL, *with_header, *with_example = NULL;
     const void *embed = NULL;
-    const char *name = NULL;
+    WeightsIn where = weights_in(j);
+    const char *path = artefact_path(j, ".weights"), *file = path_name(path);
+    const char *name = where == WEIGHTS_IN_FILE ? file : NULL; /* of what programs read */
 
-    if (j->plan->weights_bytes > EMBED_BYTES) {
-        const char *path = artefact_path(j, ".weights");
-        name = path_name(path);
+    if (where != WEIGHTS_IN_C) {
         weights = writer_open(j->arena, &j->ctx->diags, path);
         if (!weights || !weights_write(j, weights))
             return false;
     } else if (!weights_in_memory(j, &embed)) {
         return false;
     }
-    if (!source_host(j, true, embed) || !source_single_file(j, &source, name))
+    if (!source_host(j, true, embed, where == WEIGHTS_IN_OBJECT ? file : NULL) ||
+        !source_single_file(j, &source, name))
         return false;
     writer_put(j->out, source.s, source.n);
     j->report->artefact_bytes = (int64_t)source.n + (weights ? j->plan->weights_bytes : 0);

@@ -186,7 +186,8 @@ void query_threads_answer(Job *j, const Noted *queries);
 /* ---- source.c: the graph of kernels as C ---- */
 
 bool source_kernels(Job *j); /* fills j->sources.function */
-bool source_host(Job *j, bool single_file, const void *embed_weights);
+/* Of a C file, embed_weights: their contents, or include_weights: the name of their file. */
+bool source_host(Job *j, bool single_file, const void *embed_weights, const char *include_weights);
 /* The function `first` and some after it as a translation unit; their number. */
 const char *source_unit(Job *j, uint32_t first, uint32_t *count);
 const char *source_single_unit(Job *j); /* all functions and the host program as one unit */
@@ -221,7 +222,11 @@ bool header_example(Job *j, Text *t, const char *weights_name); /* NAME-main.c *
 /* merges constants of equal contents, type and format */
 void weights_share(Job *j);
 uint64_t weights_hash(Job *j);
-bool artefact_write(Job *j); /* compiles, links and appends weights: the shared library */
+/* of a C file: an array in it; a file that compiling includes; a file that the program reads */
+typedef enum { WEIGHTS_IN_C, WEIGHTS_IN_OBJECT, WEIGHTS_IN_FILE } WeightsIn;
+WeightsIn weights_in(const Job *j);
+bool weights_in_known(Job *j); /* false, reported: --weights-in is not possible */
+bool artefact_write(Job *j);   /* compiles, links and appends weights: the shared library */
 /* NAME.c and NAME.h, NAME.weights if they are large, NAME-main.c on request */
 bool artefact_write_c(Job *j);
 /* NAME/model.wasm and what goes with it (artefact_wasm.c) */

@@ -496,7 +496,7 @@ stage_emit(Job *j)
         return false;
     j->summary = j->report->summary = summarise(j);
     j->weights_hash = weights_hash(j);
-    return source_host(j, false, NULL);
+    return source_host(j, false, NULL, NULL);
 }
 
 static bool
@@ -603,7 +603,7 @@ check_options(Job *j)
                           "--prefix %s: letters, digits and _ are possible, a letter first",
                           o->prefix);
     return known_stage(j, "--dump", o->dump) && known_stage(j, "--stop-after", o->stop_after) &&
-           library_check(j);
+           weights_in_known(j) && library_check(j);
 }
 
 /* If the graph breaks an invariant, the note names the stage. */

@@ -170,7 +170,7 @@ port_formats(const Job *j, bool output)
 }
 
 bool
-source_host(Job *j, bool single_file, const void *embed_weights)
+source_host(Job *j, bool single_file, const void *embed_weights, const char *include_weights)
 {
     Text t = { .arena = j->arena };
     const char **metadata = NEW_ARRAY(j->arena, const char *, 2 * (size_t)j->metadata.n + 1);
@@ -189,6 +189,7 @@ source_host(Job *j, bool single_file, const void *embed_weights)
         .nmetadata = j->metadata.n,
         .embed_weights = embed_weights,
         .weights_apart = !strcmp(j->o->emit, "wasm"),
+        .include_weights = include_weights,
         .state_rows = j->o->state_capacity,
         .max_trips = j->o->max_trips,
         .max_calls = j->o->max_calls,
@@ -330,7 +331,13 @@ add_heading(Job *j, Text *t, const char *weights_name)
                 "needed, run() runs.\n",
                 stem, j->o->prefix ? j->o->prefix : "tenon");
     source_weights(j, t, weights_name);
-    if (!weights_name && j->plan->weights_bytes)
+    if (weights_in(j) == WEIGHTS_IN_OBJECT)
+        text_printf(t,
+                    " *\n * The weights are in %s, which the assembler includes: compile in that "
+                    "file's folder, or with\n * -DTN_WEIGHTS_FILE='\"PATH\"'. TnFrame.weights may "
+                    "be NULL.\n",
+                    path_name(artefact_path(j, ".weights")));
+    else if (!weights_name && j->plan->weights_bytes)
         text_add(t, " *\n * The weights are in this file: TnFrame.weights may be NULL.\n");
     source_licence(t);
     text_add(t, " */\n\n");

@@ -58,6 +58,8 @@ typedef struct {
     const void *embed_weights; /* not NULL: written into the source as an array */
     /* the weights come with each frame: there is no room for them in what is linked */
     bool weights_apart;
+    /* not NULL: a file that the assembler includes instead */
+    const char *include_weights;
     /* of each input and output, for the manifest; NULL: as in the model */
     const char *const *input_format, *const *output_format;
     int64_t state_rows;          /* the most rows of a state that grows; 0: no bound */

@@ -144,6 +144,22 @@ embed_weights(Host *h)
     text_add(h->t, words ? "\n};\n\n" : "0};\n\n");
 }
 
+/* The symbol is seen by the linker: link-time optimisation may take the two apart. */
+static void
+include_weights(Host *h)
+{
+    const char *prefix = h->p->prefix ? h->p->prefix : "tenon";
+
+    text_printf(h->t,
+                "#ifndef TN_WEIGHTS_FILE\n#define TN_WEIGHTS_FILE \"%s\"\n#endif\n"
+                "__asm__(\".pushsection .rodata.%s_weights,\\\"a\\\",%%progbits\\n.balign 64\\n\"\n"
+                "        \".globl %s_weights\\n.hidden %s_weights\\n%s_weights:\\n\"\n"
+                "        \".incbin \\\"\" TN_WEIGHTS_FILE \"\\\"\\n.popsection\\n\");\n"
+                "extern __attribute__((visibility(\"hidden\"))) const char tn_weights[] "
+                "__asm__(\"%s_weights\");\n\n",
+                h->p->include_weights, prefix, prefix, prefix, prefix, prefix);
+}
+
 static void
 declare_kernels(Host *h)
 {
@@ -263,7 +279,7 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
     text_printf(h->t,
                 "        %lld, UINT64_C(0x%016llx), tn_prepare, tn_run, tn_work, tn_cpu_ok,\n      "
                 "  %s, %s,\n        %s, %u, 0, %lld,\n        ",
-                (long long)(p->embed_weights ? 0 : p->plan->weights_bytes),
+                (long long)(p->embed_weights || p->include_weights ? 0 : p->plan->weights_bytes),
                 (unsigned long long)p->weights_hash, input_formats, output_formats, states,
                 h->g->state.n, (long long)p->state_rows);
     host_string(h->t, expr_str(h->c, p->plan->plan.at[0]->arena_bytes));
@@ -303,10 +319,13 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
     if (!single_file)
         declare_kernels(&h);
     h.own_weights = p->embed_weights                  ? "(const char *)tn_weights"
+                    : p->include_weights              ? "tn_weights"
                     : single_file || p->weights_apart ? "0"
                                                       : "tn_own_weights()";
     if (p->embed_weights)
         embed_weights(&h);
+    else if (p->include_weights)
+        include_weights(&h);
     else if (!single_file && !p->weights_apart)
         reserve_weights(&h);
     tensor_table(&h, "inputs", p->graph->input.at, p->graph->input.n);

@@ -226,6 +226,31 @@ def test_weights_in_a_file_beside(tmp_path):
     np.testing.assert_allclose([float(v) for v in said.split("=")[1].split()[:6]], (x @ w)[0, :6], rtol=1e-3)
 
 
+@pytest.mark.parametrize("where", ["c", "object", "file"])
+def test_weights_where_one_wants_them(tmp_path, where):
+    """Of a model above the default's limit, in two models of one program; the digits below it."""
+    w = np.random.default_rng(1).normal(size=(512, 600)).astype(np.float32)
+    x = np.ones((1, 512), np.float32)
+    x.tofile(tmp_path / "x")
+    model = model_file(tmp_path / "wide.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], [("x", T.FLOAT, [1, 512])], [("y", T.FLOAT, [1, 600])],
+                       [onnx.numpy_helper.from_array(w, "w")])
+    for name, of in ("m", model), ("other", DIGITS):
+        subprocess.run([TENON, "compile", of, "--emit", "c", "--weights-in", where, "--prefix", name, "-o", tmp_path / f"{name}.c"], check=True, capture_output=True)
+        assert (tmp_path / f"{name}.weights").exists() == (where != "c")
+    weights, main = "", PLAIN
+    if where == "file":
+        main = PLAIN.replace("int main", "static char weights[M_WEIGHTS_BYTES] __attribute__((aligned(64)));\nint main").replace(
+            "    int code", '    FILE *g = fopen("m.weights", "rb");\n    if (!g || fread(weights, 1, sizeof weights, g) != sizeof weights)\n        return 2;\n    int code')
+        weights = "weights,"
+    (tmp_path / "main.c").write_text(main)
+    for compiler in (["gcc", "-std=gnu17"], ["g++", "-x", "c++"], ["clang"]):
+        if not shutil.which(compiler[0]):
+            continue
+        program = build(tmp_path, "m", compiler, "m.c", "other.c", "main.c", flags=["-march=native", f"-DWEIGHTS={weights}"])
+        said = subprocess.run([program, "x"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        np.testing.assert_allclose([float(v) for v in said.split()], (x @ w)[0], rtol=1e-3, atol=1e-3)
+
+
 PLAIN = r"""
 #include "m.h"
 #include <stdio.h>
@@ -290,7 +315,8 @@ def test_two_models_in_one_program(tmp_path, compiler):
 
 
 @pytest.mark.parametrize("args, says", [(["--prefix", "a"], "--emit c"), (["--main"], "--emit c"), (["--emit", "c", "--prefix", "2"], "a letter first"),
-                                        (["--emit", "c", "--prefix", "a-b"], "letters, digits")])
+                                        (["--emit", "c", "--prefix", "a-b"], "letters, digits"), (["--weights-in", "c"], "--emit c"),
+                                        (["--emit", "c", "--weights-in", "rom"], "c, object and file are possible")])
 def test_what_a_prefix_may_be(tmp_path, args, says):
     done = subprocess.run([TENON, "compile", DIGITS, *args, "-o", tmp_path / "x"], capture_output=True, text=True)
     assert done.returncode == 2 and says in done.stderr and not list(tmp_path.iterdir())
