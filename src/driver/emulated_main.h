@@ -102,13 +102,21 @@ put(void *user, void *at, int64_t bytes)
     release(at);
 }
 
+typedef struct {
+    TnHost *host;
+    int64_t bytes; /* of its scratch */
+} Scratch;
+
+/* It only grows: the caller's kernels go on with theirs. */
 static int
 scratch(void *user, int64_t bytes)
 {
-    TnHost *host = user;
+    Scratch *s = user;
 
-    release(host->scratch);
-    host->scratch = memory(bytes);
+    if (bytes > s->bytes) {
+        release(s->host->scratch);
+        s->host->scratch = memory(s->bytes = bytes);
+    }
     return 0;
 }
 
@@ -181,8 +189,9 @@ run(const TnManifest *m, const int64_t *const *dims, const void *const *in, FILE
     TnFault fault = { 0 };
     TnSizes sizes = { .size = sizeof sizes, .threads = 1 };
     TnHost host = { .size = sizeof host };
+    Scratch of_host = { .host = &host };
     TnMemory more = {
-        .size = sizeof more, .get = get, .put = put, .scratch = scratch, .user = &host
+        .size = sizeof more, .get = get, .put = put, .scratch = scratch, .user = &of_host
     };
     TnFrame frame = { .size = sizeof frame,
                       .inputs = in,
@@ -206,7 +215,7 @@ run(const TnManifest *m, const int64_t *const *dims, const void *const *in, FILE
         data[i] = memory(bytes);
         made[i] = &block[i];
     }
-    host.scratch = memory(sizes.scratch_bytes);
+    host.scratch = memory(of_host.bytes = sizes.scratch_bytes);
     frame.arena = memory(sizes.arena_bytes);
     if (m->weights_bytes) {
         void *weights = memory((int64_t)m->weights_bytes);
