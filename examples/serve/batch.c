@@ -259,7 +259,7 @@ admit(Batch *b)
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
-/* Tokens of this place in a run of so many columns: of its prompt, or the one made last. An empty
+/* Vocabulary of this place in a run of so many columns: of its prompt, or the one made last. An empty
  * place has one that only itself sees, as has every column behind: so no sum is over nothing. */
 static int64_t
 tokens_of(const Place *p, int64_t n)
@@ -297,11 +297,11 @@ next_token(Batch *b, Request *r, const float *scores)
     r->token = sample(&r->how, scores, b->o.decoder->words);
     r->made++;
     b->count.made++;
-    if (r->token == b->o.end) {
+    if (r->token == b->o.end || vocabulary_ends(b->o.tokens, r->token)) {
         finish(b, r, answer_end(&r->answer) ? STOPPED : FAILED);
         return;
     }
-    const char *text = tokens_text(b->o.tokens, r->token, &bytes);
+    const char *text = vocabulary_text(b->o.tokens, r->token, &bytes);
     bool whole =
              answer_add(&r->answer, text, bytes) &&
              (r->top < 0 || scored_add(&r->scored, r->token, r->top, scores, b->o.decoder->words)),

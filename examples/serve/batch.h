@@ -22,7 +22,7 @@
 #include "decoder.h"
 #include "sample.h"
 #include "scored.h"
-#include "tokens.h"
+#include "vocabulary.h"
 
 typedef enum { RUNNING, STOPPED, LENGTH, TIMEOUT, FAILED } Fate;
 
@@ -45,7 +45,7 @@ typedef struct Request {
 
 typedef struct {
     Decoder *decoder;
-    Tokens *tokens;
+    Vocabulary *tokens;
     int64_t places;           /* sequences at once, at most */
     int64_t chunk;            /* tokens of a prompt in one run */
     int64_t context;          /* tokens of a sequence, prompt and answer, at most */

@@ -42,7 +42,7 @@ struct Call {
 struct Http {
     HttpLimits limits;
     CompletionLimits completions;
-    Tokens *tokens;
+    Vocabulary *tokens;
     const Decoder *decoder;
     Batch *batch;
     struct MHD_Daemon *daemon;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "answer.h"
 
@@ -83,6 +84,22 @@ chat_read(Chat *c, const char *template_file, const char *config_file, char *pro
     free(text);
     json_decref(config);
     return c->names != NULL;
+}
+
+bool
+chat_read_folder(Chat *c, const char *folder, char *problem, size_t room)
+{
+    char template[4096], config[4096];
+
+    *c = (Chat){ 0 };
+    snprintf(template, sizeof template, "%s/chat_template.jinja", folder);
+    snprintf(config, sizeof config, "%s/tokenizer_config.json", folder);
+    bool has_config = !access(config, R_OK), has_template = !access(template, R_OK);
+    json_t *x = has_config ? json_load_file(config, 0, NULL) : NULL;
+    bool inside = template_of(x) != NULL;
+    json_decref(x);
+    return !(has_template || inside) ||
+           chat_read(c, has_template ? template : NULL, has_config ? config : NULL, problem, room);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

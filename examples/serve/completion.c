@@ -107,28 +107,32 @@ check_tokens(const Request *r, const CompletionLimits *l, Refusal *why)
                   (long long)r->nprompt, (long long)l->prompt);
 }
 
+/* around: a prompt; messages have all in their template. */
 static bool
-take_text(const char *text, size_t n, Tokens *t, Request *r, const char *param, Refusal *why)
+take_text(const char *text, size_t n, Vocabulary *t, bool around, Request *r, Refusal *why)
 {
-    if (!(r->prompt = calloc(n + 1, sizeof *r->prompt)))
+    const char *param = around ? "prompt" : "messages";
+
+    if (!(r->prompt = calloc(vocabulary_room(n), sizeof *r->prompt)))
         return refuse(why, NO_MEMORY, param, "no memory for a prompt of %zu bytes", n);
-    r->nprompt = tokens_encode(t, text, n, r->prompt);
-    if (r->nprompt < 0) {
-        r->nprompt = 0;
-        return refuse(why, REFUSED, param,
-                      "this server has no tokens of text: the prompt is to be numbers");
-    }
-    return true;
+    r->nprompt = vocabulary_encode(t, text, n, around, r->prompt);
+    if (r->nprompt >= 0)
+        return true;
+    r->nprompt = 0;
+    return refuse(why, REFUSED, param,
+                  t->tokens.plain
+                      ? "this server has no tokens of text: the prompt is to be numbers"
+                      : "the tokenizer takes too long, or too much memory, for the text");
 }
 
 static bool
-take_prompt(const json_t *x, const CompletionLimits *l, Tokens *t, Request *r, Refusal *why)
+take_prompt(const json_t *x, const CompletionLimits *l, Vocabulary *t, Request *r, Refusal *why)
 {
     static const char wanted[] = "the prompt is to be a string, or whole numbers, which are tokens";
     size_t n = json_array_size(x);
 
     if (json_is_string(x))
-        return take_text(json_string_value(x), json_string_length(x), t, r, "prompt", why) &&
+        return take_text(json_string_value(x), json_string_length(x), t, true, r, why) &&
                check_tokens(r, l, why);
     if (!json_is_array(x))
         return refuse(why, REFUSED, "prompt", wanted);
@@ -143,7 +147,8 @@ take_prompt(const json_t *x, const CompletionLimits *l, Tokens *t, Request *r, R
 }
 
 static bool
-take_messages(const json_t *body, const CompletionLimits *l, Tokens *t, Completion *c, Refusal *why)
+take_messages(const json_t *body, const CompletionLimits *l, Vocabulary *t, Completion *c,
+              Refusal *why)
 {
     size_t n;
     char *text;
@@ -157,15 +162,15 @@ take_messages(const json_t *body, const CompletionLimits *l, Tokens *t, Completi
     c->n = 1;
     if (!(text = chat_prompt(l->chat, json_object_get(body, "messages"), &n, why)))
         return false;
-    bool ok =
-        take_text(text, n, t, c->request, "messages", why) && check_tokens(c->request, l, why);
+    bool ok = take_text(text, n, t, false, c->request, why) && check_tokens(c->request, l, why);
     free(text);
     return ok;
 }
 
 /* One prompt, or a list of them: a list of numbers is one. */
 static bool
-take_prompts(const json_t *body, const CompletionLimits *l, Tokens *t, Completion *c, Refusal *why)
+take_prompts(const json_t *body, const CompletionLimits *l, Vocabulary *t, Completion *c,
+             Refusal *why)
 {
     const json_t *x = json_object_get(body, "prompt"), *first = json_array_get(x, 0);
     bool many = json_is_string(first) || json_is_array(first);
@@ -230,7 +235,7 @@ check_length(const CompletionLimits *l, const Request *r, Refusal *why)
 }
 
 static bool
-take_all(const json_t *body, const CompletionLimits *l, Tokens *t, double now, Completion *c,
+take_all(const json_t *body, const CompletionLimits *l, Vocabulary *t, double now, Completion *c,
          Refusal *why)
 {
     const json_t *model = json_object_get(body, "model");
@@ -262,7 +267,7 @@ take_all(const json_t *body, const CompletionLimits *l, Tokens *t, double now, C
 }
 
 Completion *
-completion_new(const CompletionLimits *l, Tokens *t, const json_t *body, bool chat, double now,
+completion_new(const CompletionLimits *l, Vocabulary *t, const json_t *body, bool chat, double now,
                Refusal *why)
 {
     static unsigned long long count;
@@ -309,7 +314,7 @@ completion_refusal(const CompletionLimits *l, const Request *r, const char *prob
 }
 
 char *
-prompt_text(const CompletionLimits *l, Tokens *t, const json_t *body, Refusal *why)
+prompt_text(const CompletionLimits *l, Vocabulary *t, const json_t *body, Refusal *why)
 {
     static const char *const fields[] = { "model", "prompt", "messages", NULL };
     Completion *c = calloc(1, sizeof *c);

@@ -30,7 +30,7 @@ typedef struct {
 } Completion;
 
 /* NULL: *why says why. The answer's deadline counts from `now`. */
-Completion *completion_new(const CompletionLimits *l, Tokens *t, const json_t *body, bool chat,
+Completion *completion_new(const CompletionLimits *l, Vocabulary *t, const json_t *body, bool chat,
                            double now, Refusal *why);
 void completion_free(Completion *c);
 /* What a request that did not end well is told. */
@@ -38,13 +38,13 @@ void completion_refusal(const CompletionLimits *l, const Request *r, const char 
                         Refusal *why);
 
 /* All of these are malloc's; NULL: no memory. */
-char *completion_whole(const CompletionLimits *l, Tokens *t, Completion *c);
+char *completion_whole(const CompletionLimits *l, Vocabulary *t, Completion *c);
 /* The text of a request that came since its last one, as an event; with the reason of its end, if
  * that has come. */
-char *completion_part(const CompletionLimits *l, Tokens *t, Completion *c, Request *r);
+char *completion_part(const CompletionLimits *l, Vocabulary *t, Completion *c, Request *r);
 char *completion_usage(const CompletionLimits *l, const Completion *c);
 /* What a prompt, or messages, are for the model, for who wants to see it; NULL: *why. */
-char *prompt_text(const CompletionLimits *l, Tokens *t, const json_t *body, Refusal *why);
+char *prompt_text(const CompletionLimits *l, Vocabulary *t, const json_t *body, Refusal *why);
 char *models_text(const CompletionLimits *l, long long since);
 
 #endif

@@ -197,8 +197,8 @@ keep_quiet(void *user, const char *text, va_list args)
 }
 
 Http *
-http_new(const HttpLimits *l, const CompletionLimits *c, Tokens *t, const Decoder *d, char *problem,
-         size_t room)
+http_new(const HttpLimits *l, const CompletionLimits *c, Vocabulary *t, const Decoder *d,
+         char *problem, size_t room)
 {
     Http *h = calloc(1, sizeof *h);
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)l->port) };

@@ -30,7 +30,7 @@ typedef struct {
 
 typedef struct Http Http;
 
-Http *http_new(const HttpLimits *h, const CompletionLimits *c, Tokens *t, const Decoder *d,
+Http *http_new(const HttpLimits *h, const CompletionLimits *c, Vocabulary *t, const Decoder *d,
                char *problem, size_t room);
 int http_port(const Http *h);
 void http_told(Request *r); /* as the batch's `told` */

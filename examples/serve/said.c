@@ -7,23 +7,23 @@
 
 /* The text of a token; bytes that are no text by themselves are written "bytes:\xe2". */
 static json_t *
-token_text(Tokens *t, int64_t token)
+token_text(Vocabulary *t, int64_t token)
 {
     char text[6 + 4 * MOST_TOKEN_BYTES + 1] = "bytes:";
     size_t n;
-    const char *bytes = tokens_text(t, token, &n);
+    const char *bytes = vocabulary_text(t, token, &n);
     json_t *x = json_stringn(bytes, n);
 
-    for (size_t i = 0; !x && i < n; i++)
+    for (size_t i = 0; !x && i < n && i < MOST_TOKEN_BYTES; i++)
         snprintf(text + 6 + 4 * i, 5, "\\x%02x", (unsigned char)bytes[i]);
     return x ? x : json_string(text);
 }
 
 static int64_t
-characters(Tokens *t, int64_t token)
+characters(Vocabulary *t, int64_t token)
 {
     size_t n;
-    const char *bytes = tokens_text(t, token, &n);
+    const char *bytes = vocabulary_text(t, token, &n);
     int64_t count = 0;
 
     for (size_t i = 0; i < n; i++)
@@ -33,7 +33,7 @@ characters(Tokens *t, int64_t token)
 
 /* Of the tokens that were noted since this was last asked for; NULL: null, or no memory. */
 static json_t *
-logprobs_of(Tokens *t, Request *r)
+logprobs_of(Vocabulary *t, Request *r)
 {
     const Scored *s = (const Scored *)(const void *)r->scored.at;
     size_t each = (size_t)(1 + r->top), n = r->top < 0 ? 0 : r->scored.n / sizeof *s / each;
@@ -59,10 +59,10 @@ logprobs_of(Tokens *t, Request *r)
 
 /* A token in the form of chats. */
 static json_t *
-chat_token(Tokens *t, const Scored *s)
+chat_token(Vocabulary *t, const Scored *s)
 {
     size_t n;
-    const char *text = tokens_text(t, s->token, &n);
+    const char *text = vocabulary_text(t, s->token, &n);
     json_t *bytes = json_array();
 
     for (size_t i = 0; i < n; i++)
@@ -72,7 +72,7 @@ chat_token(Tokens *t, const Scored *s)
 }
 
 static json_t *
-chat_logprobs_of(Tokens *t, Request *r)
+chat_logprobs_of(Vocabulary *t, Request *r)
 {
     const Scored *s = (const Scored *)(const void *)r->scored.at;
     size_t each = (size_t)(1 + r->top), n = r->scored.n / sizeof *s / each;
@@ -105,7 +105,7 @@ usage_of(const Completion *c)
 }
 
 static json_t *
-choice_of(Tokens *t, Completion *c, Request *r)
+choice_of(Vocabulary *t, Completion *c, Request *r)
 {
     const char *reason = r->fate == STOPPED ? "stop" : r->fate == LENGTH ? "length" : NULL;
     json_t *logprobs = r->top < 0 ? json_null()
@@ -137,7 +137,7 @@ object_of(const CompletionLimits *l, const Completion *c, json_t *choices)
 }
 
 char *
-completion_whole(const CompletionLimits *l, Tokens *t, Completion *c)
+completion_whole(const CompletionLimits *l, Vocabulary *t, Completion *c)
 {
     json_t *choices = json_array(), *x;
 
@@ -152,7 +152,7 @@ completion_whole(const CompletionLimits *l, Tokens *t, Completion *c)
 }
 
 char *
-completion_part(const CompletionLimits *l, Tokens *t, Completion *c, Request *r)
+completion_part(const CompletionLimits *l, Vocabulary *t, Completion *c, Request *r)
 {
     json_t *x = object_of(l, c, json_pack("[o]", choice_of(t, c, r)));
 

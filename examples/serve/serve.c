@@ -60,8 +60,8 @@ typedef struct {
 static int
 usage(const Option *o, int n)
 {
-    printf("usage: serve MODEL.so TOKENS [OPTION VALUE]...\n\nTOKENS - : prompts and answers are "
-           "numbers.\n\n");
+    printf("usage: serve MODEL.so TOKENS [OPTION VALUE]...\n\nTOKENS is a file of pairs, a "
+           "tokenizer.json, a folder that has one, or -: prompts and answers are numbers.\n\n");
     for (int i = 0; i < n; i++) {
         printf("  %-18s %s", o[i].name, o[i].what);
         if (o[i].kind == WHOLE)
@@ -109,7 +109,7 @@ main(int argc, char **argv)
         .model = "model", .context = 1024, .prompt = 512, .tokens = 512, .seconds = 60
     };
     Decoder decoder;
-    Tokens tokens;
+    Vocabulary tokens;
     BatchOptions batch = { &decoder, &tokens, 8, 16, 0, -1, http_told };
     int64_t port = 8080, threads = 0;
     const char *template = "";
@@ -159,17 +159,15 @@ main(int argc, char **argv)
         return give_up("--api-key: there is no key to read in ", at + 1);
     http.port = (int)port;
     batch.context = completions.context;
-    const char *wrong = tokens_read(&tokens, argv[2]);
-    if (wrong)
-        return give_up(wrong, argv[2]);
-    if (*template) {
-        const char *end = strrchr(template, '.');
-        bool config = end && !strcmp(end, ".json");
-        if (!chat_read(&chat, config ? NULL : template, config ? template : NULL, problem,
-                       sizeof problem))
-            return give_up(problem, "");
-        completions.chat = &chat;
-    }
+    if (!vocabulary_read(&tokens, argv[2], problem, sizeof problem))
+        return give_up(problem, "");
+    const char *end = strrchr(template, '.');
+    bool config = end && !strcmp(end, ".json");
+    if (!(*template ? chat_read(&chat, config ? NULL : template, config ? template : NULL, problem,
+                                sizeof problem)
+                    : chat_read_folder(&chat, argv[2], problem, sizeof problem)))
+        return give_up(problem, "");
+    completions.chat = chat.template ? &chat : NULL;
     if (!decoder_open(&decoder, argv[1], (int32_t)threads, batch_rows(&batch)))
         return give_up(decoder_problem(&decoder), "");
     if (!decoder.masked)
@@ -181,10 +179,12 @@ main(int argc, char **argv)
         return give_up(*decoder_problem(&decoder) ? decoder_problem(&decoder) : "no memory for ",
                        *decoder_problem(&decoder) ? "" : argv[1]);
     completions.words = decoder.words;
-    if (!tokens.plain && decoder.words != 256 + tokens.n) {
+    int64_t words = vocabulary_words(&tokens);
+    /* a model may score more words than a tokenizer has, so that their number is round */
+    if (words && (tokens.bpe ? words > decoder.words : words != decoder.words)) {
         fprintf(stderr,
-                "serve: %s has %d tokens, the model scores %lld: they do not belong together\n",
-                argv[2], 256 + tokens.n, (long long)decoder.words);
+                "serve: %s has %lld tokens, the model scores %lld: they do not belong together\n",
+                argv[2], (long long)words, (long long)decoder.words);
         return TN_USAGE;
     }
     signal(SIGPIPE, SIG_IGN);
@@ -199,7 +199,7 @@ main(int argc, char **argv)
     http_free(h);
     batch_free(b);
     decoder_close(&decoder);
-    tokens_free(&tokens);
+    vocabulary_free(&tokens);
     chat_free(&chat);
     return TN_OK;
 }

@@ -25,8 +25,8 @@ TOKENS = HERE / "tokens.txt"
 class Server:
     """serve ARTEFACT TOKENS OPTIONS…, until the block ends."""
 
-    def __init__(self, artefact, *options):
-        self.words = [BUILD / "serve", artefact, TOKENS, "--port", "0", *map(str, options)]
+    def __init__(self, artefact, *options, tokens=TOKENS):
+        self.words = [BUILD / "serve", artefact, tokens, "--port", "0", *map(str, options)]
 
     def __enter__(self):
         self.said = tempfile.TemporaryFile("w+")
