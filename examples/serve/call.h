@@ -44,6 +44,7 @@ struct Http {
     CompletionLimits completions;
     Vocabulary *tokens;
     const Decoder *decoder;
+    Infer *infer; /* NULL: there is a decoder */
     Batch *batch;
     struct MHD_Daemon *daemon;
     Peer *peers;

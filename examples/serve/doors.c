@@ -80,12 +80,21 @@ read_body(Call *c)
 }
 
 static bool
+has_decoder(Call *c)
+{
+    return !c->http->infer ||
+           refuse(&c->why, 404, NULL,
+                  "this server has no language model: POST /v1/models/%.100s/infer",
+                  c->http->completions.model);
+}
+
+static bool
 begin_completion(Call *c, bool chat)
 {
     Http *h = c->http;
     json_t *body;
 
-    if (!(body = read_body(c)))
+    if (!has_decoder(c) || !(body = read_body(c)))
         return false;
     c->completion = completion_new(&h->completions, h->tokens, body, chat, seconds(), &c->why);
     json_decref(body);
@@ -145,7 +154,7 @@ open_chat(Call *c)
 static Result
 open_tokenize(Call *c)
 {
-    json_t *body = read_body(c);
+    json_t *body = has_decoder(c) ? read_body(c) : NULL;
     char *text = body ? prompt_text(&c->http->completions, c->http->tokens, body, &c->why) : NULL;
 
     json_decref(body);
@@ -166,11 +175,56 @@ open_health(Call *c)
     const Http *h = c->http;
     const Metrics *m = &h->metrics;
 
-    return say(c, json_as_text(json_pack(
-                      "{s:s, s:I, s:I, s:I, s:I, s:I}", "status", h->stopping ? "stopping" : "ok",
-                      "running", (json_int_t)batch_running(h->batch), "queued",
-                      (json_int_t)batch_queued(h->batch), "served", (json_int_t)m->served,
-                      "refused", (json_int_t)m->refused, "dropped", (json_int_t)m->dropped)));
+    return say(
+        c, json_as_text(json_pack(
+               "{s:s, s:I, s:I, s:I, s:I, s:I}", "status", h->stopping ? "stopping" : "ok",
+               "running", (json_int_t)(h->batch ? batch_running(h->batch) : 0), "queued",
+               (json_int_t)(h->batch ? batch_queued(h->batch) : 0), "served", (json_int_t)m->served,
+               "refused", (json_int_t)m->refused, "dropped", (json_int_t)m->dropped)));
+}
+
+/* Is the name in /v1/models/NAME the model's? */
+static bool
+has_model(Call *c)
+{
+    const char *model = c->http->completions.model, *name = c->path + strlen("/v1/models/");
+    size_t n = strcspn(name, "/");
+
+    return (n == strlen(model) && !strncmp(name, model, n)) ||
+           refuse(&c->why, 404, NULL, "there is no model \"%.*s\" here, there is \"%.64s\"",
+                  n > 64 ? 64 : (int)n, name, model);
+}
+
+static Result
+open_model(Call *c)
+{
+    const Http *h = c->http;
+
+    if (!has_model(c))
+        return say_why(c);
+    return say(c, h->infer ? infer_about(h->infer, h->completions.model)
+                           : models_text(&h->completions, h->since));
+}
+
+static Result
+open_infer(Call *c)
+{
+    Http *h = c->http;
+    json_t *body;
+    char *text;
+
+    if (!has_model(c))
+        return say_why(c);
+    if (!h->infer) {
+        refuse(&c->why, 404, NULL, "this model is a decoder: POST /v1/completions");
+        return say_why(c);
+    }
+    if (!(body = read_body(c)))
+        return say_why(c);
+    text = infer_run(h->infer, h->completions.model, body, &c->why);
+    json_decref(body);
+    h->metrics.served += text != NULL;
+    return text || !c->why.status ? say(c, text) : say_why(c);
 }
 
 static Result open_metrics(Call *c);
@@ -184,7 +238,13 @@ static const struct {
     { "/v1/models", "GET", false, open_models },
     { "/v1/chat/completions", "POST", false, open_chat },
     { "/tokenize", "POST", false, open_tokenize },
+    { "/v1/models/*", "GET", false, open_model },
+    { "/v1/models/*/infer", "POST", false, open_infer },
+    { "/v2/models/*", "GET", false, open_model },
+    { "/v2/models/*/infer", "POST", false, open_infer },
     { "/health", "GET", true, open_health },
+    { "/v2/health/live", "GET", true, open_health },
+    { "/v2/health/ready", "GET", true, open_health },
     { "/metrics", "GET", true, open_metrics },
 };
 enum { NDOOR = sizeof doors / sizeof *doors };
@@ -214,6 +274,19 @@ list_doors(char *to, size_t room)
                               doors[i].method, doors[i].path);
 }
 
+/* Is it this path? * stands for anything but /. */
+static bool
+is_path(const char *path, const char *door)
+{
+    for (; *door; door++) {
+        size_t n = *door == '*' ? strcspn(path, "/") : *path == *door;
+        if (!n)
+            return false;
+        path += n;
+    }
+    return !*path;
+}
+
 /* The door; -1: there is none, and why. */
 static int
 find_door(Call *c)
@@ -221,7 +294,7 @@ find_door(Call *c)
     char list[512];
 
     for (int i = 0; i < NDOOR; i++) {
-        if (strcmp(c->path, doors[i].path))
+        if (!is_path(c->path, doors[i].path))
             continue;
         if (!strcmp(c->method, doors[i].method))
             return i;

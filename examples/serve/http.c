@@ -179,9 +179,10 @@ http_run(Http *h, Batch *b, const volatile int *stop)
             end = seconds() + h->limits.grace_seconds;
             close(MHD_quiesce_daemon(h->daemon));
         }
-        exchange(h, batch_busy(b));
+        exchange(h, b && batch_busy(b));
         look_after(h, seconds());
-        batch_step(b, seconds());
+        if (b)
+            batch_step(b, seconds());
     }
     for (Peer *p = h->peers; p; p = p->next)
         if (p->call)
@@ -198,7 +199,7 @@ keep_quiet(void *user, const char *text, va_list args)
 
 Http *
 http_new(const HttpLimits *l, const CompletionLimits *c, Vocabulary *t, const Decoder *d,
-         char *problem, size_t room)
+         Infer *infer, char *problem, size_t room)
 {
     Http *h = calloc(1, sizeof *h);
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)l->port) };
@@ -214,6 +215,7 @@ http_new(const HttpLimits *l, const CompletionLimits *c, Vocabulary *t, const De
                      .completions = *c,
                      .tokens = t,
                      .decoder = d,
+                     .infer = infer,
                      .since = (long long)time(NULL) };
         h->daemon = MHD_start_daemon(
             MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, take, h,

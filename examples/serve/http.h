@@ -4,6 +4,8 @@
  *   POST /v1/chat/completions   the same of chats
  *   POST /tokenize          the tokens of a prompt, or of messages
  *   GET  /v1/models         the one model there is
+ *   GET  /v1/models/NAME    what one takes and gives; also under /v2, as KServe has it
+ *   POST /v1/models/NAME/infer  a run of a model that is no decoder (infer.h)
  *   GET  /health            how many run, wait, and were served
  *   GET  /metrics           the same and more, for Prometheus (metrics.h)
  *
@@ -14,6 +16,7 @@
 #define SERVE_HTTP_H
 
 #include "completion.h"
+#include "infer.h"
 
 typedef struct {
     const char *address;
@@ -30,11 +33,12 @@ typedef struct {
 
 typedef struct Http Http;
 
+/* infer: a model that is no decoder, else NULL; then there is no decoder. */
 Http *http_new(const HttpLimits *h, const CompletionLimits *c, Vocabulary *t, const Decoder *d,
-               char *problem, size_t room);
+               Infer *infer, char *problem, size_t room);
 int http_port(const Http *h);
 void http_told(Request *r); /* as the batch's `told` */
-/* until *stop, and what runs then has ended */
+/* b: NULL without a decoder. Until *stop, and what runs then has ended */
 void http_run(Http *h, Batch *b, const volatile int *stop);
 void http_free(Http *h);
 

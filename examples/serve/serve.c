@@ -60,7 +60,8 @@ typedef struct {
 static int
 usage(const Option *o, int n)
 {
-    printf("usage: serve MODEL.so TOKENS [OPTION VALUE]...\n\nTOKENS is a file of pairs, a "
+    printf("usage: serve MODEL.so [TOKENS] [OPTION VALUE]...\n\nWithout TOKENS, any model: tensors "
+           "in and out. TOKENS is a file of pairs, a "
            "tokenizer.json, a folder that has one, or -: prompts and answers are numbers.\n\n");
     for (int i = 0; i < n; i++) {
         printf("  %-18s %s", o[i].name, o[i].what);
@@ -99,6 +100,34 @@ take(const Option *o, int n, const char *name, const char *value)
     }
     fprintf(stderr, "serve: there is no option %s; serve --help lists them\n", name);
     return false;
+}
+
+static int
+run(Http *h, Batch *b, const HttpLimits *http, const char *name, const char *problem)
+{
+    if (!h)
+        return give_up(problem, "");
+    printf("serve: %s on http://%s:%d\n", name, http->address, http_port(h));
+    fflush(stdout);
+    http_run(h, b, &stop);
+    http_free(h);
+    return TN_OK;
+}
+
+/* A model that is no decoder. */
+static int
+serve_other(const char *path, int32_t threads, const HttpLimits *http,
+            const CompletionLimits *completions)
+{
+    Infer infer;
+    char problem[512];
+    bool ok = infer_open(&infer, path, threads);
+    int status = ok ? run(http_new(http, completions, NULL, NULL, &infer, problem, sizeof problem),
+                          NULL, http, completions->model, problem)
+                    : give_up(infer.ctx ? tn_error(infer.ctx) : "no memory", "");
+
+    infer_close(&infer);
+    return status;
 }
 
 int
@@ -148,10 +177,11 @@ main(int argc, char **argv)
 
     if (argc == 2 && !strcmp(argv[1], "--help"))
         return usage(options, NOPTION);
-    if (argc < 3)
+    bool decodes = argc > 2 && strncmp(argv[2], "--", 2);
+    if (argc < 2)
         return give_up(
-            "usage: serve MODEL.so TOKENS [OPTION VALUE]...; serve --help lists the options", "");
-    for (int i = 3; i < argc; i += 2)
+            "usage: serve MODEL.so [TOKENS] [OPTION VALUE]...; serve --help lists the options", "");
+    for (int i = decodes ? 3 : 2; i < argc; i += 2)
         if (!take(options, NOPTION, argv[i], argv[i + 1]))
             return TN_USAGE;
     const char *at = http.key;
@@ -159,6 +189,11 @@ main(int argc, char **argv)
         return give_up("--api-key: there is no key to read in ", at + 1);
     http.port = (int)port;
     batch.context = completions.context;
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, note_signal);
+    signal(SIGTERM, note_signal);
+    if (!decodes)
+        return serve_other(argv[1], (int32_t)threads, &http, &completions);
     if (!vocabulary_read(&tokens, argv[2], problem, sizeof problem))
         return give_up(problem, "");
     const char *end = strrchr(template, '.');
@@ -187,19 +222,11 @@ main(int argc, char **argv)
                 argv[2], (long long)words, (long long)decoder.words);
         return TN_USAGE;
     }
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGINT, note_signal);
-    signal(SIGTERM, note_signal);
-    Http *h = http_new(&http, &completions, &tokens, &decoder, problem, sizeof problem);
-    if (!h)
-        return give_up(problem, "");
-    printf("serve: %s on http://%s:%d\n", completions.model, http.address, http_port(h));
-    fflush(stdout);
-    http_run(h, b, &stop);
-    http_free(h);
+    Http *h = http_new(&http, &completions, &tokens, &decoder, NULL, problem, sizeof problem);
+    int status = run(h, b, &http, completions.model, problem);
     batch_free(b);
     decoder_close(&decoder);
     vocabulary_free(&tokens);
     chat_free(&chat);
-    return TN_OK;
+    return status;
 }

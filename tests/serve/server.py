@@ -26,7 +26,7 @@ class Server:
     """serve ARTEFACT TOKENS OPTIONS…, until the block ends."""
 
     def __init__(self, artefact, *options, tokens=TOKENS):
-        self.words = [BUILD / "serve", artefact, tokens, "--port", "0", *map(str, options)]
+        self.words = [BUILD / "serve", artefact, *([tokens] if tokens else []), "--port", "0", *map(str, options)]
 
     def __enter__(self):
         self.said = tempfile.TemporaryFile("w+")

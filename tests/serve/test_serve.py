@@ -269,7 +269,7 @@ def test_it_does_not_begin(artefact, tmp_path):
     subprocess.run([s.TENON, "compile", s.HERE / "austen.onnx", "--dim", "past=0", "-o", plain], check=True, capture_output=True)
     (tmp_path / "less.txt").write_text("".join(s.TOKENS.read_text().splitlines(True)[:100]))
     for words, says in (
-            ((artefact,), "usage: serve"), ((artefact, s.TOKENS, "--queu", "5"), "there is no option --queu"), ((artefact, s.TOKENS, "--queue"), "--queue is not given"),
+            ((), "usage: serve"), ((artefact, s.TOKENS, "--queu", "5"), "there is no option --queu"), ((artefact, s.TOKENS, "--queue"), "--queue is not given"),
             ((artefact, s.TOKENS, "--port", "65536"), "--port is 65536; 0 to 65535 are possible"), ((artefact, s.TOKENS, "--chunk", "1.5"), "--chunk is 1.5; 1 to 4096"),
             ((artefact, s.TOKENS, "--address", "here"), "an IPv4 address is needed"), ((tmp_path / "none.so", s.TOKENS), "none.so"),
             ((plain, s.TOKENS), "keeps no cache between runs"), ((artefact, tmp_path / "less.txt"), "has 356 tokens, the model scores 512"),
