@@ -1,9 +1,14 @@
 """The manual: every command and every program in it runs, every link leads somewhere, and the site builds."""
+import functools
+import http.server
 import os
 import pathlib
+import queue
 import re
 import shutil
 import subprocess
+import threading
+import urllib.parse
 
 import pytest
 
@@ -11,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = ROOT / "doc/manual/docs"
 PAGES = sorted(DOCS.glob("*.md"))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PYTHON = os.environ.get("TENON_WHEEL_PYTHON", str(ROOT / "build/wheel/venv/bin/python"))
 
 
@@ -67,17 +73,60 @@ def test_options_named_in_the_manual_exist():
     said = "".join(subprocess.run([ROOT / "build/tenon", "help", verb], capture_output=True, text=True).stdout
                    for verb in ("compile", "explain", "run", "bench", "inspect", "verify", "machine", "cache"))
     for page in PAGES:
-        text = re.sub(r"pkg-config --cflags --libs", "", page.read_text())
+        text = re.sub(r"pkg-config --cflags --libs|\bcmake [^`|]*|\bpip install\S* [^`]*", "", page.read_text())
         for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
             assert option in said, (page.name, option)
 
 
-def test_the_site_builds(tmp_path):
-    mkdocs = ROOT / "build/venv-manual/bin/python"
-    done = subprocess.run([mkdocs, "-m", "mkdocs", "build", "--strict", "-q", "-f", ROOT / "doc/manual/mkdocs.yml", "-d", tmp_path / "site"],
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run([ROOT / "build/venv-manual/bin/python", "-m", "mkdocs", "build", "--strict", "-q", "-f", ROOT / "doc/manual/mkdocs.yml", "-d", folder],
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "site/search/search_index.json").exists()
+    return folder
+
+
+def test_the_site_needs_no_network(site):
     for page in PAGES:
-        html = (tmp_path / "site" / f"{page.stem}.html").read_text()
-        assert not re.search(r'(src|href)="https?://(?!squidfunk)', re.sub(r"<footer.*", "", html, flags=re.S)), page
+        text = (site / f"{page.stem}.html").read_text()
+        assert not re.search(r'(src|href)="https?://(?!squidfunk)', re.sub(r"<footer.*", "", text, flags=re.S)), page
+
+
+ASK = """<iframe src="/index.html?q=%s" style="width:1200px;height:800px"></iframe><script>
+setInterval(() => {
+    const page = document.querySelector("iframe").contentDocument, said = page?.querySelector(".md-search-result__meta")?.textContent ?? "";
+    if (/matching/.test(said)) fetch("/told?" + [...page.querySelectorAll(".md-search-result__link")].map((a) => a.pathname).join(" "));
+}, 200);</script>"""
+
+
+@pytest.mark.parametrize("words,page", [("quantize", "quantising"), ("--weights", "quantising"), ("InferenceSession", "onnxruntime"), ("pip install", "installing"),
+                                        ("--target armv8-a", "platforms"), ("made for AArch64", "troubleshooting")])
+def test_the_search_finds(site, tmp_path, words, page):
+    """Asked as a reader asks, in a browser."""
+    told = queue.Queue()
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self):
+            if self.path.startswith("/told?"):
+                told.put(urllib.parse.unquote(self.path[6:]))
+            if not self.path.startswith("/ask"):
+                return super().do_GET()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write((ASK % urllib.parse.quote(words)).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("localhost", 0), functools.partial(Handler, directory=site)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser = subprocess.Popen([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--remote-debugging-port=0",
+                                    f"http://localhost:{server.server_port}/ask"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            assert f"/{page}.html" in told.get(timeout=60).split()
+        finally:
+            browser.terminate()
+            browser.wait()
+            server.shutdown()
