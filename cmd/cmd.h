@@ -67,8 +67,8 @@ typedef struct {
     int64_t decode, context;    /* decode 0: not given */
     double duration;            /* seconds; negative: not given */
     const char *json_file, *trace;
-    const char *requests;  /* run --many, explain --requests: a file of them */
-    int32_t plan, batches; /* explain */
+    const char *requests;          /* run --many, explain --requests: a file of them */
+    int32_t plan, batches, memory; /* explain */
     int32_t profile, json, clear, help;
 } Options;
 

@@ -33,7 +33,7 @@ is_for_the_web(const TnCompileOptions *o)
 
 /* models/digits.onnx -> digits.so, digits.c or the folder digits, in the current folder */
 static char *
-default_output(const Options *o)
+default_output(const Options *o, const TnCompileOptions *compile)
 {
     const char *slash = strrchr(o->model, '/'), *name = slash ? slash + 1 : o->model;
     const char *dot = strrchr(name, '.');
@@ -41,8 +41,9 @@ default_output(const Options *o)
     size_t n = (size_t)stem + 4;
     char *path = need(malloc(n));
 
-    bool c = o->compile.emit && !strcmp(o->compile.emit, "c");
-    snprintf(path, n, "%.*s%s", stem, name, is_for_the_web(&o->compile) ? "" : c ? ".c" : ".so");
+    const char *form = compile->emit ? compile->emit : "";
+    bool c = !strcmp(form, "c") || !strcmp(form, "mcu");
+    snprintf(path, n, "%.*s%s", stem, name, is_for_the_web(compile) ? "" : c ? ".c" : ".so");
     return path;
 }
 
@@ -96,12 +97,16 @@ cmd_compile(TnContext *ctx, const Options *o)
 
     if (o->list_passes)
         return list_passes(o->json);
+    if (options.page_profile && !strcmp(options.page_profile, "mcu")) {
+        options.emit = "mcu";
+        options.page_profile = NULL;
+    }
     if (options.page_profile && !options.explain_formats)
         return usage_error(
             "--profile gives --explain-formats the times that were measured: give both");
     if (!options.emit && o->output && ends_with(o->output, ".c"))
         options.emit = "c"; /* no library has that name */
-    char *path = o->output ? need(strdup(o->output)) : default_output(o);
+    char *path = o->output ? need(strdup(o->output)) : default_output(o, &options);
     stop_defer();
     TnStatus s = tn_compile(ctx, o->model, path, &options, &made);
     progress_end(&p);

@@ -28,9 +28,12 @@ cmd_explain(TnContext *ctx, const Options *o)
     if (c->page && (o->plan || c->why || o->json))
         return usage_error(
             "--html writes a page with everything on it: leave out --plan, --why, --json");
+    if (o->memory && (c->page || o->plan || c->why || o->json))
+        return usage_error("--memory is a table alone: leave out --html, --plan, --why, --json");
     /* the page also tells the layouts, and the text how many kernels are left after them */
-    options.stop_after = o->plan || c->why || o->json ? "fuse" : "layout";
-    options.explain = o->plan ? 3 : o->json ? 2 : 1;
+    options.stop_after = o->memory ? "emit" : o->plan || c->why || o->json ? "fuse" : "layout";
+    options.emit = o->memory ? "mcu" : options.emit;
+    options.explain = o->memory ? 4 : o->plan ? 3 : o->json ? 2 : 1;
     options.print = print;
     int status = report_after(&p, ctx, tn_compile(ctx, o->model, NULL, &options, NULL));
     if (status == TN_OK && c->page)

@@ -382,7 +382,7 @@ typedef struct TnStateNames {
 typedef struct TnCompileOptions {
     size_t size;
     const char *target;     /* "native" (default), "x86-64-v3", … see tn_targets */
-    const char *emit;       /* "so" (default), "c" */
+    const char *emit;       /* "so" (default), "c"; "mcu": C for a microcontroller */
     int32_t plain_schedule; /* 1: plain loops only */
     /* 1: one translation unit, few optimisations: compiles fast, runs slower */
     int32_t quick;
@@ -464,7 +464,7 @@ typedef struct TnCompileOptions {
      * Winograd domain at all: exact */
     int32_t weights_growth;
     /* print what fusion decided, kernel by kernel, and why neighbours stayed apart: 1 as text, 2 as
-     * JSON, 3 as a plan */
+     * JSON, 3 as a plan; 4: instead, with emit "mcu", the RAM of each step */
     int32_t explain;
     /* with explain: of two nodes alone, "A,B", by names of operators or values; NULL: of all */
     const char *why;
@@ -524,6 +524,8 @@ typedef struct TnCompileOptions {
      * compiling takes into the object; "file": a file beside that the program reads. NULL: "c" up
      * to 1 MB, else "file" */
     const char *weights_in;
+    /* with emit "mcu": limits of the RAM that a run takes, and of the weights; 0: none */
+    int64_t ram_bytes, flash_bytes;
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -190,6 +190,8 @@ static const Field field[] = {
     FIELD(max_nodes, 'l'),
     FIELD(max_memory_bytes, 'l'),
     FIELD(max_arena_bytes, 'l'),
+    FIELD(ram_bytes, 'l'),
+    FIELD(flash_bytes, 'l'),
     FIELD(time, 'i'),
     FIELD(max_seconds, 'd'),
     FIELD(max_depth, 'l'),

@@ -450,6 +450,21 @@ weights_in_known(Job *j)
 }
 
 bool
+artefact_write_mcu(Job *j)
+{
+    Text source = { .arena = j->arena }, header = { .arena = j->arena };
+    const void *weights;
+    Writer *with_header;
+
+    if (!weights_in_memory(j, &weights) || !mcu_write(j, weights, &source, &header))
+        return false;
+    writer_put(j->out, source.s, source.n);
+    j->report->artefact_bytes = (int64_t)source.n;
+    return (with_header = write_text_file(j, ".h", &header)) && writer_commit(with_header, 0644) &&
+           writer_commit(j->out, 0644);
+}
+
+bool
 artefact_write_c(Job *j)
 {
     Text source = { .arena = j->arena }, header = { .arena = j->arena },
@@ -480,4 +495,32 @@ artefact_write_c(Job *j)
         return false;
     return (!weights || writer_commit(weights, 0644)) && writer_commit(with_header, 0644) &&
            (!with_example || writer_commit(with_example, 0644)) && writer_commit(j->out, 0644);
+}
+
+/* ---- forms ----------------------------------------------------------------------------------- */
+
+static const ArtefactForm form[] = {
+    { "so", "a shared library", artefact_write },
+    { "c", "one C file", artefact_write_c },
+    { "wasm", "a folder for the web", artefact_write_wasm },
+    { "mcu", "C99 for a microcontroller", artefact_write_mcu },
+};
+enum { NFORM = sizeof form / sizeof *form };
+
+const ArtefactForm *
+artefact_form(Ctx *c, const char *name)
+{
+    Text all = { .arena = c->arena };
+
+    for (uint32_t i = 0; i < NFORM; i++)
+        if (!strcmp(form[i].name, name))
+            return &form[i];
+    for (uint32_t i = 0; i < NFORM; i++)
+        text_printf(&all, "%s%s (%s)",
+                    !i              ? ""
+                    : i + 1 < NFORM ? ", "
+                                    : " or ",
+                    form[i].name, form[i].what);
+    diag_usage(&c->diags, "--emit: \"%s\" is not known. Give %s", name, text_str(&all));
+    return NULL;
 }

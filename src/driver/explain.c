@@ -188,7 +188,7 @@ explain_fusion(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate 
 {
     Text t = { .arena = j->arena };
 
-    if (!j->o->explain || !(j->o->print || j->o->page))
+    if (!j->o->explain || j->o->explain == 4 || !(j->o->print || j->o->page))
         return;
     if (j->o->page) {
         text_add(&j->explained, j->explained.n ? "," : "");

@@ -128,6 +128,14 @@ FuseRequest fusion_pair(Job *j, const Graph *g, const FusePlan *p, const char *t
 /* g with its nests fused into kernels; NULL: reported */
 Graph *fusion_of(void *job, const Graph *g);
 
+/* ---- mcu.c: one C file for a microcontroller ---- */
+
+bool mcu_asked(const Job *j); /* --profile mcu */
+/* Prints the RAM of each step if explain is 4. False, reported: the model needs what such a file has
+ * not, or more memory than allowed. */
+bool mcu_check(Job *j);
+bool mcu_write(Job *j, const void *weights, Text *source, Text *header);
+
 /* ---- explain.c: prints what fusion decided ---- */
 
 void explain_fusion(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate *known);
@@ -229,6 +237,13 @@ bool weights_in_known(Job *j); /* false, reported: --weights-in is not possible 
 bool artefact_write(Job *j);   /* compiles, links and appends weights: the shared library */
 /* NAME.c and NAME.h, NAME.weights if they are large, NAME-main.c on request */
 bool artefact_write_c(Job *j);
+bool artefact_write_mcu(Job *j);
+typedef struct {
+    const char *name, *what; /* as --emit says it; for people */
+    bool (*write)(Job *j);
+} ArtefactForm;
+/* The forms that an artefact has; NULL, reported: it has none of this name. */
+const ArtefactForm *artefact_form(Ctx *c, const char *name);
 /* NAME/model.wasm and what goes with it (artefact_wasm.c) */
 bool artefact_write_wasm(Job *j);
 bool artefact_open_wasm(Job *j); /* the folder, and j->out in it */

@@ -147,7 +147,7 @@ check_numbers(Ctx *c, const TnCompileOptions *o)
                           o->density);
     if (!(o->max_seconds >= 0) || o->max_memory_bytes < 0 || o->max_arena_bytes < 0 ||
         o->max_nodes < 0 || o->max_model_bytes < 0 || o->max_depth < 0 || o->weights_growth < 0 ||
-        o->variants < 0)
+        o->variants < 0 || o->ram_bytes < 0 || o->flash_bytes < 0)
         return diag_usage(&c->diags, "a limit is negative; 0 stands for its default");
     return true;
 }
@@ -240,11 +240,12 @@ options_target(Ctx *c, Arena *a, Settings *set, Machine *out)
         return false;
     const Platform *p = out->platform;
     o->emit = o->emit ? o->emit : platform_usual_form(a, p);
-    if (strcmp(o->emit, "so") && strcmp(o->emit, "c") && strcmp(o->emit, "wasm"))
-        return diag_usage(&c->diags,
-                          "--emit: \"%s\" is not known. Give so (a shared library), c, or wasm (a "
-                          "folder for the web)",
-                          o->emit);
+    if (!artefact_form(c, o->emit))
+        return false;
+    if (!strcmp(o->emit, "mcu")) { /* C99 has no vectors */
+        out->cores = 1;
+        out->vector_bytes = sizeof(float);
+    }
     if (!platform_emits(p, o->emit))
         return diag_usage(&c->diags, "--emit %s: %s has none; --target %s makes: %s", o->emit,
                           p->name, out->name, p->emit);

@@ -496,15 +496,13 @@ stage_emit(Job *j)
         return false;
     j->summary = j->report->summary = summarise(j);
     j->weights_hash = weights_hash(j);
-    return source_host(j, false, NULL, NULL);
+    return mcu_asked(j) ? mcu_check(j) : source_host(j, false, NULL, NULL);
 }
 
 static bool
 stage_build(Job *j)
 {
-    return !strcmp(j->o->emit, "c")      ? artefact_write_c(j)
-           : !strcmp(j->o->emit, "wasm") ? artefact_write_wasm(j)
-                                         : artefact_write(j);
+    return artefact_form(j->ctx, j->o->emit)->write(j);
 }
 
 /*     name      function        shows    what it does
@@ -595,13 +593,16 @@ check_options(Job *j)
 
     if (!formats_known(j) || !fusion_known(j))
         return false;
-    if ((o->prefix || o->example) && strcmp(o->emit, "c"))
+    if (((o->prefix && !mcu_asked(j)) || o->example) && strcmp(o->emit, "c"))
         return diag_usage(&j->ctx->diags, "%s belongs to C source: give --emit c too",
                           o->prefix ? "--prefix" : "--main");
     if (o->prefix && !is_identifier(o->prefix))
         return diag_usage(&j->ctx->diags,
                           "--prefix %s: letters, digits and _ are possible, a letter first",
                           o->prefix);
+    if ((o->ram_bytes || o->flash_bytes) && !mcu_asked(j))
+        return diag_usage(&j->ctx->diags, "%s is a limit of --profile mcu: give that too",
+                          o->ram_bytes ? "--ram" : "--flash");
     return known_stage(j, "--dump", o->dump) && known_stage(j, "--stop-after", o->stop_after) &&
            weights_in_known(j) && library_check(j);
 }

@@ -291,12 +291,13 @@ parallel(Emit *e, const Tree *n, const char *begin)
 {
     uint32_t v = n->u.loop.var;
     if (n->u.loop.step == 1 && strcmp(begin, "0") == 0) {
-        emit_line(e, "for (int64_t i%u = begin; i%u < end; i%u++) {", v, v, v);
+        emit_line(e, "for (%s i%u = begin; i%u < end; i%u++) {", emit_index_type(e), v, v, v);
         e->depth++;
     } else {
-        emit_line(e, "for (int64_t trip = begin; trip < end; trip++) {");
+        emit_line(e, "for (%s trip = begin; trip < end; trip++) {", emit_index_type(e));
         e->depth++;
-        emit_line(e, "const int64_t i%u = %s + %lld * trip;", v, begin, (long long)n->u.loop.step);
+        emit_line(e, "const %s i%u = %s + %lld * trip;", emit_index_type(e), v, begin,
+                  (long long)n->u.loop.step);
     }
     block(e, &n->body);
     e->depth--;
@@ -363,16 +364,16 @@ serial(Emit *e, const Tree *n, const char *begin)
     const Expr *last = emit_subst_expr(e, n->u.loop.end);
     const char *end = emit_index(e, last);
     if (!expr_const(last, NULL) && !expr_is_var(last, NULL)) {
-        emit_line(e, "const int64_t end%u = %s;", v, end);
+        emit_line(e, "const %s end%u = %s;", emit_index_type(e), v, end);
         end = arena_printf(e->a, "end%u", v);
     }
     const char *step = "++";
     if (n->u.loop.step != 1)
         step = arena_printf(e->a, " += %lld", (long long)n->u.loop.step);
-    braced(
-        e,
-        arena_printf(e->a, "for (int64_t i%u = %s; i%u < %s; i%u%s) ", v, begin, v, end, v, step),
-        &n->body);
+    braced(e,
+           arena_printf(e->a, "for (%s i%u = %s; i%u < %s; i%u%s) ", emit_index_type(e), v, begin,
+                        v, end, v, step),
+           &n->body);
 }
 
 /* The text of a loop, after the values named in front of it. */
@@ -438,7 +439,7 @@ let(Emit *e, const Tree *n)
     }
     emit_statement(e, NULL);
     const char *text = emit_index(e, value);
-    emit_line(e, "const int64_t i%u = %s;", n->u.let.var, text);
+    emit_line(e, "const %s i%u = %s;", emit_index_type(e), n->u.let.var, text);
 }
 
 static void
@@ -651,8 +652,8 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *
     text_add(t, text_str(&calls));
     bool sums = strstr(text_str(&body), "tn_dot") != NULL;
     text_add(t, sums ? "TN_SUMS\n" : "");
-    text_printf(t, "TN_KERNEL %s(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n{\n",
-                symbol);
+    text_printf(t, "TN_KERNEL %s(const TnArgs *a, %s begin, %s end, void *scratch)\n{\n", symbol,
+                emit_index_type(&e), emit_index_type(&e));
     text_add(t, has_floats(k) && !(how & EMIT_KEEP_DENORMALS) ? "    TN_FLUSH_DENORMALS\n" : "");
     text_add(t, text_str(&head));
     if (expr_is(e.scratch_end, 0))

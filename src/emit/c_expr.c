@@ -140,7 +140,8 @@ name_of_quotient(Emit *e, Text *t, const Atom *a)
         const char *text = atom_text(e, a);
         uint32_t number = e->nquotient++;
         in = &e->loops.at[level];
-        text_printf(&in->before, "%*sconst int64_t y%u = %s;\n", 4 * in->depth, "", number, text);
+        text_printf(&in->before, "%*sconst %s y%u = %s;\n", 4 * in->depth, "", emit_index_type(e),
+                    number, text);
         i = in->atom.n;
         VEC_PUSH(e->a, &in->atom, a);
         VEC_PUSH(e->a, &in->number, number);

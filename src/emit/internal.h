@@ -52,6 +52,13 @@ typedef struct Emit {
     bool failed;
 } Emit;
 
+/* of loop variables and what is computed of them */
+static inline const char *
+emit_index_type(const Emit *e)
+{
+    return e->how & EMIT_INDEX_32 ? "int32_t" : "int64_t";
+}
+
 bool emit_fail(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void emit_line(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define SYSTEM_FORMS "so c "
+#define SYSTEM_FORMS "so c mcu "
 
 static const char *const x86_64_compilers[] = { "x86_64-linux-gnu-gcc",
                                                 "clang --target=x86_64-linux-gnu", NULL };
@@ -70,7 +70,7 @@ const Platform platform_wasm32 = {
 /* Newlib's rdimon has files through semihosting: the emulator opens them. */
 const Platform platform_cortex_m = {
     .name = "Cortex-M",
-    .emit = "c ",
+    .emit = "c mcu ",
     .pointer_bytes = 4,
     .compiler = cortex_m_compilers,
     .program_flags = "--specs=rdimon.specs",

@@ -456,6 +456,10 @@ step_run(Points *p, const Step *s)
                 p,
                 "%s cannot be the lanes of a vector: it has to be innermost, the points of a split",
                 s->loop[i]);
+        if (s->word == WORD_vector && p->iter.at[n->iter].factor > 1 &&
+            machine_lanes(p->m, DT_F32) == 1)
+            return points_refuse(p, "%s cannot be the lanes of a vector: %s has no vectors",
+                                 s->loop[i], p->m->name);
         n->run = s->word;
         if (s->word == WORD_unroll && copies_below(p, p->root) > KERNEL_MAX_COPIES)
             return points_refuse(p, "the body of %s would be written out %lld times, at most %d do",

@@ -162,7 +162,7 @@ write_part(Draft *w, RowPart *r, Text *t, const char *outside, int64_t unroll, i
     }
     if (!around)
         around = "all";
-    if (r->nsum_fused) {
+    if (r->nsum_fused && machine_lanes(w->p->m, DT_F32) > 1) {
         const Expr *extent = row_extent(r, r->sum + r->nsum - r->nsum_fused, r->nsum_fused);
         int64_t lanes = row_lanes(r, extent);
         if (lanes == 1)
