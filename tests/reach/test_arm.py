@@ -87,3 +87,32 @@ def test_a_processor_without_it_is_refused(tmp_path, target, processor):
     done = tenon(tmp_path, "run", ROOT / "examples/digits/digits.onnx", "--target", target, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     assert done.returncode != 0
     assert f"the processor lacks what {target} needs" in done.stderr
+
+
+def vector_loops(assembly):
+    """Instructions, and multiply-adds of vectors among them, of each innermost loop that has ten of them or more."""
+    place, code, found = {}, [], []
+    for line in assembly.splitlines():
+        line = line.split("//")[0].strip()
+        if label := re.match(r"(\.L\w+):", line):
+            place[label[1]] = len(code)
+        elif re.match(r"[a-z]", line):
+            code.append(line)
+    ends = {(place[jump[1]], i) for i, line in enumerate(code)
+            if (jump := re.match(r"(?:b\.?\w*|cbn?z|tbn?z)\b.*?(\.L\w+)$", line)) and place.get(jump[1], i + 1) <= i}
+    for a, b in ends:
+        if not any((a, b) != (c, d) and a <= c and d <= b for c, d in ends):
+            steps = sum(bool(re.match(r"fmla\s+v", line)) for line in code[a:b + 1])
+            found += [(b + 1 - a, steps)] if steps >= 10 else []
+    return found
+
+
+@pytest.mark.parametrize("cc, most", [(ARM_COMPILERS[0], 1.5), (ARM_COMPILERS[1], 1.8)])
+def test_inner_loop_of_a_matmul(tmp_path, cc, most):
+    """Instructions for each multiply-add. Clang multiplies by a lane; GCC 12 copies it first."""
+    (tmp_path / "m.tn").write_text("graph @g(%x: f32[256, 256], %w: f32[256, 256]) -> (%y) {\n  %y: f32[256, 256] = matmul(%x, %w)\n}\n")
+    assert tenon(tmp_path, "compile", "m.tn", "--target", "armv8-a", "--emit", "c", "-o", "m.c").returncode == 0
+    subprocess.run([*cc.split(), "-march=armv8-a", "-O2", "-ffp-contract=fast", "-w", "-S", "m.c", "-o", "m.s"], cwd=tmp_path, check=True)
+    loops = vector_loops((tmp_path / "m.s").read_text())
+    instructions, steps = max(loops, key=lambda loop: loop[1])
+    assert steps >= 24 and instructions / steps <= most
