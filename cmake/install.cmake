@@ -14,6 +14,15 @@ install(TARGETS ${LIBRARIES} ${SHARED} EXPORT TenonTargets
 install(FILES include/tenon.h include/tenon_abi.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT tenon)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT tenon)
 
+# The server, where there is what it needs, and a unit that runs it from where it is installed.
+if(TARGET serve)
+  install(TARGETS serve RUNTIME COMPONENT tenon)
+  install(CODE "set(TENON_BINDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+    configure_file(\"${CMAKE_SOURCE_DIR}/examples/serve/tenon-serve@.service.in\" \"${CMAKE_CURRENT_BINARY_DIR}/tenon-serve@.service\" @ONLY)"
+    COMPONENT tenon)
+  install(FILES "${CMAKE_CURRENT_BINARY_DIR}/tenon-serve@.service" DESTINATION lib/systemd/system COMPONENT tenon)
+endif()
+
 # find_package(Tenon): Tenon::tenon and Tenon::tenon-run, and the same with -static.
 set(CONFIG_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Tenon")
 install(EXPORT TenonTargets NAMESPACE Tenon:: DESTINATION "${CONFIG_DIR}" COMPONENT tenon)

@@ -1,7 +1,7 @@
-/* serve: a language model as a server of the OpenAI completions form, by the C API.
+/* tenon-serve: a language model as a server of the OpenAI forms, or any model, by the C API.
  *
  *   tenon compile austen.onnx --state 'past_key_values.*=present.*' -o austen.so
- *   serve austen.so tokens.txt --port 8080
+ *   tenon-serve austen.so tokens.txt --port 8080
  *   curl localhost:8080/v1/completions -d '{"prompt": "It is a truth", "max_tokens": 40, "stream":
  *   true}'
  *
@@ -28,7 +28,7 @@ note_signal(int signal)
 static int
 give_up(const char *what, const char *which)
 {
-    fprintf(stderr, "serve: %s%s\n", what, which);
+    fprintf(stderr, "tenon-serve: %s%s\n", what, which);
     return TN_USAGE;
 }
 
@@ -60,7 +60,8 @@ typedef struct {
 static int
 usage(const Option *o, int n)
 {
-    printf("usage: serve MODEL.so [TOKENS] [OPTION VALUE]...\n\nWithout TOKENS, any model: tensors "
+    printf("usage: tenon-serve MODEL.so [TOKENS] [OPTION VALUE]...\n\nWithout TOKENS, any model: "
+           "tensors "
            "in and out. TOKENS is a file of pairs, a "
            "tokenizer.json, a folder that has one, or -: prompts and answers are numbers.\n\n");
     for (int i = 0; i < n; i++) {
@@ -89,7 +90,7 @@ take(const Option *o, int n, const char *name, const char *value)
             *(const char **)o[i].to = value;
         else if (!value || *end || end == value || !(number >= o[i].least && number <= o[i].most) ||
                  (o[i].kind == WHOLE && number != (double)(int64_t)number)) {
-            fprintf(stderr, "serve: %s is %s; %.15g to %.15g are possible\n", name,
+            fprintf(stderr, "tenon-serve: %s is %s; %.15g to %.15g are possible\n", name,
                     value ? value : "not given", o[i].least, o[i].most);
             return false;
         } else if (o[i].kind == WHOLE)
@@ -98,7 +99,7 @@ take(const Option *o, int n, const char *name, const char *value)
             *(double *)o[i].to = number;
         return true;
     }
-    fprintf(stderr, "serve: there is no option %s; serve --help lists them\n", name);
+    fprintf(stderr, "tenon-serve: there is no option %s; tenon-serve --help lists them\n", name);
     return false;
 }
 
@@ -107,7 +108,7 @@ run(Http *h, Batch *b, const HttpLimits *http, const char *name, const char *pro
 {
     if (!h)
         return give_up(problem, "");
-    printf("serve: %s on http://%s:%d\n", name, http->address, http_port(h));
+    printf("tenon-serve: %s on http://%s:%d\n", name, http->address, http_port(h));
     fflush(stdout);
     http_run(h, b, &stop);
     http_free(h);
@@ -179,8 +180,9 @@ main(int argc, char **argv)
         return usage(options, NOPTION);
     bool decodes = argc > 2 && strncmp(argv[2], "--", 2);
     if (argc < 2)
-        return give_up(
-            "usage: serve MODEL.so [TOKENS] [OPTION VALUE]...; serve --help lists the options", "");
+        return give_up("usage: tenon-serve MODEL.so [TOKENS] [OPTION VALUE]...; tenon-serve --help "
+                       "lists the options",
+                       "");
     for (int i = decodes ? 3 : 2; i < argc; i += 2)
         if (!take(options, NOPTION, argv[i], argv[i + 1]))
             return TN_USAGE;
@@ -217,9 +219,10 @@ main(int argc, char **argv)
     int64_t words = vocabulary_words(&tokens);
     /* a model may score more words than a tokenizer has, so that their number is round */
     if (words && (tokens.bpe ? words > decoder.words : words != decoder.words)) {
-        fprintf(stderr,
-                "serve: %s has %lld tokens, the model scores %lld: they do not belong together\n",
-                argv[2], (long long)words, (long long)decoder.words);
+        fprintf(
+            stderr,
+            "tenon-serve: %s has %lld tokens, the model scores %lld: they do not belong together\n",
+            argv[2], (long long)words, (long long)decoder.words);
         return TN_USAGE;
     }
     Http *h = http_new(&http, &completions, &tokens, &decoder, NULL, problem, sizeof problem);

@@ -72,6 +72,7 @@ def test_c(page, folder, caches):
 def test_options_named_in_the_manual_exist():
     said = "".join(subprocess.run([ROOT / "build/tenon", "help", verb], capture_output=True, text=True).stdout
                    for verb in ("compile", "explain", "run", "bench", "inspect", "verify", "machine", "cache"))
+    said += subprocess.run([ROOT / "build/tenon-serve", "--help"], capture_output=True, text=True).stdout + " --install"
     for page in PAGES:
         text = re.sub(r"pkg-config --cflags --libs|\bcmake [^`|]*|\bpip install\S* [^`]*", "", page.read_text())
         for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):

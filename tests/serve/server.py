@@ -26,7 +26,7 @@ class Server:
     """serve ARTEFACT TOKENS OPTIONS…, until the block ends."""
 
     def __init__(self, artefact, *options, tokens=TOKENS):
-        self.words = [BUILD / "serve", artefact, *([tokens] if tokens else []), "--port", "0", *map(str, options)]
+        self.words = [BUILD / "tenon-serve", artefact, *([tokens] if tokens else []), "--port", "0", *map(str, options)]
 
     def __enter__(self):
         self.said = tempfile.TemporaryFile("w+")
@@ -105,7 +105,7 @@ class Server:
 
 def refused(*words) -> str:
     """What a server says that does not begin."""
-    done = subprocess.run([BUILD / "serve", *map(str, words)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([BUILD / "tenon-serve", *map(str, words)], capture_output=True, text=True, timeout=60)
     assert done.returncode not in (0, -6, -11), done
     return done.stderr
 

@@ -57,5 +57,51 @@ def test_a_key(artefact, tmp_path, in_file):
 
 
 def test_a_key_that_cannot_be_read(artefact, tmp_path):
-    done = subprocess.run([s.BUILD / "serve", artefact, s.TOKENS, "--api-key", f"@{tmp_path}/none"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([s.BUILD / "tenon-serve", artefact, s.TOKENS, "--api-key", f"@{tmp_path}/none"], capture_output=True, text=True, timeout=60)
     assert done.returncode and "--api-key: there is no key to read in " in done.stderr and "none" in done.stderr
+
+
+def packages(*parts) -> set[str]:
+    rows = [line.split() for line in (s.ROOT / "tools/packages").read_text().splitlines() if line and line[0] != "#"]
+    return {row[1] for row in rows if row[0] in parts}
+
+
+def test_it_is_installed_with_its_unit(artefact, tmp_path):
+    prefix = tmp_path / "a prefix"
+    subprocess.run(["cmake", "--install", s.BUILD, "--prefix", prefix], check=True, capture_output=True)
+    unit = (prefix / "lib/systemd/system/tenon-serve@.service").read_text()
+    program, names = re.search(r'^ExecStart="(.*?)" (.*)$', unit, re.M).groups()
+    assert program == str(prefix / "bin/tenon-serve") and "@" not in unit.split("[Unit]")[1]
+    # as systemd takes them: each $NAME becomes its words
+    settings = {"$MODEL": [artefact], "$TOKENS": [s.TOKENS], "$OPTIONS": ["--port", "0"]}
+    words = [word for name in names.split() for word in settings[name]]
+    one = s.Server(artefact)
+    one.words = [program, *words]
+    with one:
+        assert one.complete(PROMPT, 8)[1]["choices"][0]["text"] == s.text_after(PROMPT, 8)
+
+
+def test_the_image_has_what_the_server_needs():
+    """The image is not built here: its packages and options are those that are."""
+    text = (s.ROOT / "examples/serve/Dockerfile").read_text()
+    _, build, run = text.split("\nFROM ")
+    assert packages("build", "serve") <= set(build.split())
+    needed = subprocess.run(["ldd", s.BUILD / "tenon-serve"], capture_output=True, text=True, check=True).stdout
+    for name, package in (("microhttpd", "libmicrohttpd12"), ("jansson", "libjansson4"), ("pcre2-8", "libpcre2-8-0"), ("utf8proc", "libutf8proc2")):
+        assert f"lib{name}.so" in needed and package in run
+    said = subprocess.run([s.BUILD / "tenon-serve", "--help"], capture_output=True, text=True).stdout
+    assert all(option in said for option in re.findall(r"tenon-serve /.* (--[a-z-]+)", text))
+
+
+def test_eight_clients_share_steps(artefact):
+    """Runs of the model, counted: eight at once take not many more than one, and each gets what it gets alone."""
+    def steps(n):
+        with s.Server(artefact, "--sequences", 8) as one:
+            asked = [one.begin(PROMPT, 200, stream=True) for _ in range(n)]
+            for c in asked:
+                with c:
+                    assert s.text_of(s.events(s.all_of(c))) == s.text_after(PROMPT, 200)
+            return one.metrics()
+    alone, together = steps(1), steps(8)
+    assert alone["tenon_steps_total"] == 200 and alone["tenon_completion_tokens_total"] == 200
+    assert together["tenon_completion_tokens_total"] == 1600 and together["tenon_steps_total"] <= 400, together

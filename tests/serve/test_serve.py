@@ -269,17 +269,17 @@ def test_it_does_not_begin(artefact, tmp_path):
     subprocess.run([s.TENON, "compile", s.HERE / "austen.onnx", "--dim", "past=0", "-o", plain], check=True, capture_output=True)
     (tmp_path / "less.txt").write_text("".join(s.TOKENS.read_text().splitlines(True)[:100]))
     for words, says in (
-            ((), "usage: serve"), ((artefact, s.TOKENS, "--queu", "5"), "there is no option --queu"), ((artefact, s.TOKENS, "--queue"), "--queue is not given"),
+            ((), "usage: tenon-serve"), ((artefact, s.TOKENS, "--queu", "5"), "there is no option --queu"), ((artefact, s.TOKENS, "--queue"), "--queue is not given"),
             ((artefact, s.TOKENS, "--port", "65536"), "--port is 65536; 0 to 65535 are possible"), ((artefact, s.TOKENS, "--chunk", "1.5"), "--chunk is 1.5; 1 to 4096"),
             ((artefact, s.TOKENS, "--address", "here"), "an IPv4 address is needed"), ((tmp_path / "none.so", s.TOKENS), "none.so"),
             ((plain, s.TOKENS), "keeps no cache between runs"), ((artefact, tmp_path / "less.txt"), "has 356 tokens, the model scores 512"),
             ((artefact, tmp_path / "none.txt"), "cannot open")):
-        done = subprocess.run([s.BUILD / "serve", *words], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([s.BUILD / "tenon-serve", *words], capture_output=True, text=True, timeout=60)
         assert done.returncode not in (0, -6, -11) and says in done.stderr, (words, done)
     with s.Server(artefact) as one:
-        done = subprocess.run([s.BUILD / "serve", artefact, s.TOKENS, "--port", str(one.port)], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([s.BUILD / "tenon-serve", artefact, s.TOKENS, "--port", str(one.port)], capture_output=True, text=True, timeout=60)
         assert done.returncode and f"cannot listen on 127.0.0.1, port {one.port}: Address already in use" in done.stderr
-    help_ = subprocess.run([s.BUILD / "serve", "--help"], capture_output=True, text=True).stdout
+    help_ = subprocess.run([s.BUILD / "tenon-serve", "--help"], capture_output=True, text=True).stdout
     assert "--receive-seconds" in help_
 
 
