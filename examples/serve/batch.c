@@ -28,6 +28,19 @@ batch_rows(const BatchOptions *o)
     return o->context + o->context / 2 + 2 * o->chunk;
 }
 
+/* An arrangement that moves a row towards the end takes a second block for the states, once: now. */
+static bool
+reserve_arrangements(Batch *b)
+{
+    int64_t n = b->o.places, rows = b->rows - b->o.chunk;
+
+    for (int64_t i = 0; i < n; i++)
+        b->of[i] = i + 1 < n ? -1 : 0;
+    for (int64_t i = 0; i < n * rows; i++)
+        b->from[i] = i + 1 < n * rows ? -1 : 0;
+    return decoder_arrange(b->o.decoder, n, b->of, rows, b->from);
+}
+
 Batch *
 batch_new(const BatchOptions *o)
 {
@@ -48,7 +61,8 @@ batch_new(const BatchOptions *o)
     b->from = calloc(places * rows, sizeof *b->from);
     if (b->place && b->shown && b->ids && b->at && b->mask && b->of && b->from &&
         decoder_reserve(o->decoder, o->places, b->rows - o->chunk, o->chunk) &&
-        decoder_run(o->decoder, &(DecoderStep){ 1, 1, &zero, &zero, &one }, &scores)) {
+        decoder_run(o->decoder, &(DecoderStep){ 1, 1, &zero, &zero, &one }, &scores) &&
+        reserve_arrangements(b)) {
         decoder_forget(o->decoder);
         return b;
     }
