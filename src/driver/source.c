@@ -77,7 +77,8 @@ static EmitHow
 how_emitted(const Job *j)
 {
     return (j->o->keep_denormals ? EMIT_KEEP_DENORMALS : EMIT_PLAIN) |
-           (j->o->many ? EMIT_SHORT : EMIT_PLAIN) | (mcu_asked(j) ? EMIT_INDEX_32 : EMIT_PLAIN);
+           (j->o->many ? EMIT_SHORT : EMIT_PLAIN) | (mcu_asked(j) ? EMIT_INDEX_32 : EMIT_PLAIN) |
+           (j->machine.platform == &platform_wasm32 ? EMIT_MADD : EMIT_PLAIN);
 }
 
 /* The function of a tree whose TnArgs.sym begins with `before`. NULL: an error was reported. */

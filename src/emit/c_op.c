@@ -266,9 +266,33 @@ print_four_bits(Emit *e, const Scalar *s)
                               emit_const(e, DT_F32, less->u.bits)));
 }
 
+/* x + y * z of four f32, which relaxed SIMD of WebAssembly has as one instruction. */
+static bool
+is_madd(const Emit *e, const Scalar *s)
+{
+    return e->how & EMIT_MADD && s->op == S_ADD && s->dtype == DT_F32 && s->lanes == 4 &&
+           (s->arg[0]->op == S_MUL || s->arg[1]->op == S_MUL);
+}
+
+static CValue
+print_madd(Emit *e, const Scalar *s)
+{
+    int product = s->arg[1]->op == S_MUL;
+    const Scalar *mul = s->arg[product];
+    CValue x = emit_value(e, s->arg[!product]), y = emit_value(e, mul->arg[0]),
+           z = emit_value(e, mul->arg[1]);
+
+    if (!x.s || !y.s || !z.s)
+        return NO_VALUE;
+    return plain(arena_printf(e->a, "TN_MADD_4(%s, %s, %s)", emit_without_parens(e, x.s),
+                              emit_without_parens(e, y.s), emit_without_parens(e, z.s)));
+}
+
 CValue
 emit_two(Emit *e, const Scalar *s)
 {
+    if (is_madd(e, s))
+        return print_madd(e, s);
     if (s->op == S_ADD && s->lanes > 1 &&
         (scalar_is_dot(s->arg[0]->op) || scalar_is_dot(s->arg[1]->op))) {
         int dot = scalar_is_dot(s->arg[1]->op);

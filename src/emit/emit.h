@@ -33,14 +33,16 @@ const char *emit_c_flags(void);
  * Unless EMIT_KEEP_DENORMALS, a kernel of floats treats numbers below the smallest normal one as 0:
  * processors may take a hundred times as long for them. EMIT_SHORT: epilogues with long functions
  * are loops, and such functions are calls if a kernel contains many: that compiles faster and may
- * run slower. EMIT_INDEX_32: indices have 32 bits. */
+ * run slower. EMIT_INDEX_32: indices have 32 bits. EMIT_MADD: multiply-adds are calls, for a
+ * processor whose compiler does not contract a product and a sum. */
 typedef VEC(Sym) SymbolList;
 typedef enum {
     EMIT_PLAIN = 0,
     EMIT_COMMENTS = 1,
     EMIT_KEEP_DENORMALS = 2,
     EMIT_SHORT = 4,
-    EMIT_INDEX_32 = 8
+    EMIT_INDEX_32 = 8,
+    EMIT_MADD = 16
 } EmitHow;
 bool emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *sizes,
                    EmitHow how);

@@ -494,6 +494,13 @@ typedef char tn_bytes_32 __attribute__((vector_size(32)));
     TN_INLINE tn_i16x##N tn_short_i16x##N(tn_i32x##N x) { return TN_SHORT(N, i16); }               \
     TN_INLINE tn_u16x##N tn_short_u16x##N(tn_i32x##N x) { return TN_SHORT(N, u16); }
 
+/* x + y * z. Clang contracts it to no instruction of WebAssembly. */
+#if defined(__wasm_relaxed_simd__)
+#define TN_MADD_4(x, y, z) __builtin_wasm_relaxed_madd_f32x4(y, z, x)
+#else
+#define TN_MADD_4(x, y, z) ((x) + (y) * (z))
+#endif
+
 /* Pairs of 16 bits multiplied and summed: one instruction where the processor has it, for vectors
  * of its widths. */
 #define TN_DOT2(N, x, y)                                                                           \

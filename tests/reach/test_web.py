@@ -88,6 +88,12 @@ def test_relaxed_module(tmp_path, cache, digits):
     agrees(got, native(tmp_path, cache, DIGITS, {"image": IMAGES}))
 
 
+def test_relaxed_code_multiplies_and_adds(tmp_path, digits):
+    code = b"\xfd\x85\x02"    # f32x4.relaxed_madd
+    assert (digits / "model-relaxed.wasm").read_bytes().count(code) > 50
+    assert (digits / "model.wasm").read_bytes().count(code) == 0
+
+
 def test_words_of_the_model(digits):
     x = tensor(IMAGES)
     got = node(digits, [["run", {}], ["run", {"picture": x}], ["run", {"image": x | {"dtype": "f64"}}], ["run", {"image": x | {"dims": [1, 3, 8, 8]}}],

@@ -1,0 +1,117 @@
+"""A model for the web in headless Chromium, with and without what lets a page have threads. The page itself says how it went."""
+import http.server
+import json
+import os
+import pathlib
+import queue
+import shutil
+import signal
+import subprocess
+import threading
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TENON = str(pathlib.Path(os.environ.get("TENON", ROOT / "build" / "tenon")).resolve())
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DIGITS = ROOT / "examples/digits/digits.onnx"
+IMAGES = np.random.default_rng(1).random((2, 1, 8, 8), np.float32)
+ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
+PAGE = """<!doctype html><title>test</title><script type="module">
+const said = [], told = console.info, answer = {};
+console.info = (text) => { said.push(text); told(text); };
+try {
+    const { load } = await import("./web/model.mjs");
+    const model = await load(), again = await load();    // the second finds its weights in the cache
+    const y = await model.run({ image: new Float32Array(IMAGES) });
+    Object.assign(answer, { threads: model.threads, module: model.module, dims: y.probability.dims, y: [...y.probability], said });
+    answer.same = String((await again.run({ image: new Float32Array(IMAGES) })).probability) === String(y.probability);
+} catch (e) {
+    answer.error = e.message;
+}
+await fetch("/answer", { method: "POST", body: JSON.stringify(answer) });
+</script>"""
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run([TENON, "compile", DIGITS, "--emit", "wasm", "-o", folder / "web"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (folder / "index.html").write_text(PAGE.replace("IMAGES", json.dumps(IMAGES.flatten().tolist())))
+    return folder
+
+
+def opened(folder, profile, headers, cut=None):
+    """What the page answers, and the paths that it fetched. cut: of the weights that many bytes are sent, then the connection ends."""
+    answers, asked = queue.Queue(), []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        extensions_map = http.server.SimpleHTTPRequestHandler.extensions_map | {".mjs": "text/javascript", ".wasm": "application/wasm"}
+
+        def __init__(self, *args):
+            super().__init__(*args, directory=str(folder))
+
+        def end_headers(self):
+            for name, value in headers.items():
+                self.send_header(name, value)
+            super().end_headers()
+
+        def do_GET(self):
+            asked.append(self.path)
+            if cut is None or not self.path.endswith(".weights"):
+                return super().do_GET()
+            data = (folder / "web/model.weights").read_bytes()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data[:cut])
+            self.close_connection = True
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(204)
+            self.end_headers()
+            answers.put(json.loads(body))
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    browser = subprocess.Popen([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}",
+                                f"http://127.0.0.1:{server.server_port}/index.html"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               start_new_session=True)
+    try:
+        return answers.get(timeout=120), asked
+    finally:
+        os.killpg(browser.pid, signal.SIGKILL)
+        browser.wait()
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("headers", [{}, ISOLATED], ids=["plain", "isolated"])
+def test_a_page(tmp_path, folder, headers):
+    answer, asked = opened(folder, tmp_path / "profile", headers)
+    assert "error" not in answer, answer
+    isolated = bool(headers) and os.cpu_count() > 1
+    assert (answer["threads"] > 1) == isolated
+    assert answer["module"].endswith("-threads.wasm") == isolated
+    assert len(answer["said"]) == (0 if headers else 1) and all("Cross-Origin-Opener-Policy" in s for s in answer["said"])
+    assert asked.count("/web/model.weights") == 1
+    assert answer["same"]
+    done = subprocess.run([TENON, "run", DIGITS, "-i", f"image=@{save(tmp_path)}", "--output-dir", tmp_path / "out"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.array(answer["y"]).reshape(answer["dims"]), np.load(tmp_path / "out/probability.npy"), rtol=1e-4, atol=1e-5)
+
+
+def save(tmp_path):
+    np.save(tmp_path / "image.npy", IMAGES)
+    return tmp_path / "image.npy"
+
+
+def test_a_fetch_that_breaks_off(tmp_path, folder):
+    answer, _ = opened(folder, tmp_path / "profile", {}, cut=5000)
+    assert "the weights broke off after" in answer["error"] and "load the model again" in answer["error"]
