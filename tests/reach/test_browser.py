@@ -115,3 +115,32 @@ def save(tmp_path):
 def test_a_fetch_that_breaks_off(tmp_path, folder):
     answer, _ = opened(folder, tmp_path / "profile", {}, cut=5000)
     assert "the weights broke off after" in answer["error"] and "load the model again" in answer["error"]
+
+
+DRAW = """<script type="module">
+const of = (id) => document.getElementById(id), canvas = of("canvas");
+const until = async (f) => { while (!f()) await new Promise((next) => setTimeout(next, 50)); };
+const point = (what, x, y) => canvas[what](Object.assign(new Event(what), { offsetX: x, offsetY: y, buttons: 1 }));
+await until(() => canvas.onpointermove && of("write").onclick);
+point("onpointerdown", 128, 24);
+for (let y = 24; y < 232; y += 8)
+    point("onpointermove", 128, y);
+await until(() => of("digit").textContent);
+of("write").click();
+await until(() => of("text").textContent.length > 200 && !of("write").disabled);
+await fetch("/answer", { method: "POST", body: JSON.stringify({ digit: of("digit").textContent, text: of("text").textContent }) });
+</script>"""
+
+
+def test_the_example(tmp_path, folder):
+    site = tmp_path / "site"
+    shutil.copytree(ROOT / "examples/page", site)
+    shutil.copytree(folder / "web", site / "models/digits")
+    shutil.copy(ROOT / "examples/generate/tokens.txt", site / "models")
+    done = subprocess.run([TENON, "compile", ROOT / "examples/generate/austen.onnx", "--state", "past_key_values.*=present.*", "--emit", "wasm", "-o",
+                           site / "models/austen"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (site / "index.html").write_text((site / "index.html").read_text() + DRAW)
+    answer, _ = opened(site, tmp_path / "profile", ISOLATED)
+    assert answer["digit"] == "1"
+    assert answer["text"].startswith("It is a truth universally") and answer["text"].count(" ") > 20
