@@ -144,3 +144,34 @@ def test_the_example(tmp_path, folder):
     answer, _ = opened(site, tmp_path / "profile", ISOLATED)
     assert answer["digit"] == "1"
     assert answer["text"].startswith("It is a truth universally") and answer["text"].count(" ") > 20
+
+
+MAIN = """import { load } from "digits";
+const model = await load(), { probability } = await model.run({ image: new Float32Array(64).fill(3) });
+const answer = JSON.stringify({ threads: model.threads, p: [...probability] });
+if (globalThis.document) await fetch("/answer", { method: "POST", body: answer });
+else console.log(answer);
+"""
+
+
+@pytest.mark.skipif(not os.environ.get("TENON_NIGHTLY"), reason="fetches Vite from the npm registry: at night")
+def test_a_package_that_node_and_vite_take(tmp_path, folder):
+    if not shutil.which("npm"):
+        pytest.skip("npm is not there: the package of a model was not tried")
+
+    def npm(*command):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    npm("npm", "pack", folder / "web")
+    (tmp_path / "package.json").write_text('{ "name": "user", "private": true, "type": "module" }')
+    npm("npm", "install", "--no-audit", "--no-fund", *tmp_path.glob("*.tgz"), "vite")
+    (tmp_path / "main.js").write_text(MAIN)
+    (tmp_path / "index.html").write_text('<script type="module" src="/main.js"></script>')
+    in_node = json.loads(npm("node", "main.js"))
+    npm("npx", "vite", "build", "--target", "esnext")
+    answer, asked = opened(tmp_path / "dist", tmp_path / "profile", ISOLATED)
+    np.testing.assert_allclose(answer["p"], in_node["p"], rtol=1e-4, atol=1e-6)
+    assert answer["threads"] == in_node["threads"]
+    assert sum(".weights" in path for path in asked) == 1
