@@ -34,8 +34,8 @@ format_remark(const Formats *f, const FormatFound *found, Text *t)
                 "; %u of %u value%s ha%s another order than the model's: %.4g ms of kernels "
                 "instead of %.4g ms\n",
                 count_changed(f, found->choice), f->variable.n, f->variable.n == 1 ? "" : "s",
-                count_changed(f, found->choice) == 1 ? "s" : "ve",
-                found->cost * 1e-9, found->plain * 1e-9);
+                count_changed(f, found->choice) == 1 ? "s" : "ve", found->cost * 1e-9,
+                found->plain * 1e-9);
     for (ValueId v = 1; v < f->g->value.n; v++) {
         const uint8_t *order = format_order(f, v, found->choice);
         if (!order)

@@ -75,9 +75,8 @@ window_of(Draft *wr, Window *w)
 
     *w = (Window){ .w = wr, .l = draft_low(wr, 0), .reduce = part_reduction(wr->p, 0) };
     const Scalar *read = window_read(w->l, w->reduce, MAX_WINDOW, &w->sums, &last);
-    if (!read ||
-        !input_tile_recognise(w->l, read, (InputTileAxes){ .sum = w->reduce->u.reduce.axes },
-                              &w->image))
+    if (!read || !input_tile_recognise(
+                     w->l, read, (InputTileAxes){ .sum = w->reduce->u.reduce.axes }, &w->image))
         return false;
     if (w->image.nouter || w->image.slide[w->image.nslide - 1].axis != last)
         return false;

@@ -104,7 +104,8 @@ static const char program[] =
     "alone = tn_dot4_i32x##N(x, y), signs = tn_dot4s_sum_i32x##N(c, x, y); \\\n"
     "    for (int l = 0; l < N; l++) \\\n"
     "        check(pairs[l] == (int32_t)((uint32_t)c[l] + (uint32_t)tn_dot2_i32(x[l], y[l])) && "
-    "quads[l] == c[l] + tn_dot4_i32(x[l], y[l]) && alone[l] == quads[l] - c[l] && signs[l] == c[l] + tn_dot4s_i32(x[l], y[l]), \"dots\", N, l); "
+    "quads[l] == c[l] + tn_dot4_i32(x[l], y[l]) && alone[l] == quads[l] - c[l] && signs[l] == c[l] "
+    "+ tn_dot4s_i32(x[l], y[l]), \"dots\", N, l); "
     "\\\n"
     /* pairs of bf16, each below 2^8 of halves: sums are exact */
     "    tn_f32x##N f; tn_i32x##N px, py; \\\n"
