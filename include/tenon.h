@@ -382,7 +382,7 @@ typedef struct TnStateNames {
 typedef struct TnCompileOptions {
     size_t size;
     const char *target;     /* "native" (default), "x86-64-v3", … see tn_targets */
-    const char *emit;       /* "so" (default), "c"; "mcu": C for a microcontroller */
+    const char *emit;       /* "so" (default), "c"; "mcu": a microcontroller; "wasm": the web */
     int32_t plain_schedule; /* 1: plain loops only */
     /* 1: one translation unit, few optimisations: compiles fast, runs slower */
     int32_t quick;
