@@ -3,7 +3,7 @@
  *
  * RAM is the arena, where values between kernels share memory, and behind it the scratch memory of
  * the kernel that needs most. The peak is the step where what is alive, and the kernel's scratch,
- * take most: no order of these calls needs less.
+ * take most: calls in this order need no less.
  */
 #include "driver/internal.h"
 

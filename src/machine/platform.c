@@ -48,8 +48,10 @@ const Platform platform_riscv64 = {
 };
 
 /* Node has WASI, but no command for it: a module is run by this line of JavaScript, without blanks,
- * since a command's words end there. The program's folder is the one that it may open. */
+ * since a command's words end there. The program's folder is the one that it may open. Relaxed SIMD
+ * is off by default in older versions. */
 #define NODE_WASI                                                                                  \
+    "require(\"node:v8\").setFlagsFromString(\"--experimental-wasm-relaxed-simd\");"               \
     "import(\"node:fs\").then(f=>import(\"node:wasi\").then(w=>{"                                  \
     "let[p,...a]=process.argv.slice(1);"                                                           \
     "let/**/i=Reflect.construct(w.WASI,[{version:\"preview1\",args:[p,...a],returnOnExit:true,"    \
@@ -63,7 +65,7 @@ const Platform platform_wasm32 = {
     .pointer_bytes = 4,
     .compiler = wasm32_compilers,
     .program_flags = "-fuse-ld=lld -Wl,-z,stack-size=1048576",
-    .runner = "node --no-warnings -e " NODE_WASI " --",
+    .runner = "node --no-warnings --experimental-wasi-unstable-preview1 -e " NODE_WASI " --",
     .install = "clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc nodejs",
 };
 

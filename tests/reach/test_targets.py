@@ -9,7 +9,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TENON = str(pathlib.Path(os.environ.get("TENON", ROOT / "build" / "tenon")).resolve())
 MODELS = [ROOT / "examples/digits/digits.onnx", ROOT / "examples/causal/causal.onnx"]
 TARGETS = ["armv8-a", "armv8.2-dot", "armv8.6", "rv64gcv", "wasm32-simd", "wasm32-relaxed",
-           "cortex-m0plus", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"]
+           "cortex-m4", "cortex-m55"]
+if os.environ.get("TENON_NIGHTLY"):
+    TARGETS += ["cortex-m0plus", "cortex-m7", "cortex-m33"]
 
 
 def tenon(tmp_path, *args, **env):
