@@ -24,6 +24,7 @@
     layers       an encoder layer under masks, and decoders' first step, which the causal mask halves
     ragged       padded batches computed for their tokens alone against the work that padding is
     batch        requests with control of their own run together against one by one, and DyNet
+    web          WebAssembly in Node against onnxruntime-web
 
 NAME picks rows of WHAT. Every number is printed beside its floor and its aim, met or missed.
 """
@@ -46,6 +47,7 @@ import record
 import sizes
 import sparse
 import stof_rule
+import web
 from choices import TURNS, TURN_SECONDS, choices
 from formats import formats, searches
 from measure import BUILD, MAKE_INPUTS, MODELS, PEERS, ROOT, TENON, Bench, geomean, processor, python, quiet, rank_correlation
@@ -388,6 +390,11 @@ def pick_batch(bench: Bench, o) -> None:
         batch.batch(bench, rows(batch.ALL, o.names), o.size, o.batches, threads)
 
 
+def pick_web(bench: Bench, o) -> None:
+    named = rows(["mobilenet_v2", "squeezenet1_1", "bert_base", "denoiser"], o.names)
+    web.web(bench, [made("nets.py", BUILD / "nets", n)[0] if n == "denoiser" else filled(n) for n in named])
+
+
 # ---- the door -----------------------------------------------------------------------------------------------------
 
 
@@ -398,7 +405,7 @@ def everything(bench: Bench, o) -> None:
 
 WHAT = {"all": everything, "models": models, "nets": nets, "attention": attention, "ops": ops, "threads": threads_gain,
         "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices, "dynamic": dynamic, "real": pick_real, "sparse": pick_sparse, "layers": pick_layers,
-        "ragged": pick_ragged, "batch": pick_batch}
+        "ragged": pick_ragged, "batch": pick_batch, "web": pick_web}
 
 
 def numbers(text: str) -> list[int]:

@@ -66,8 +66,7 @@ static const OptionRow rows[] = {
     { "batch", 0, L, TAKES_COUNT, FIELD(batch), "N",
       "the number of requests at a time when they are served (default: all)" },
     { "emit", 0, C, TAKES_TEXT, FIELD(compile.emit), "so|c|wasm|mcu",
-      "a shared library (default), one readable C file with its header, a folder for the web, or "
-      "C99 for a microcontroller" },
+      "a shared library (default), a readable C file, a folder for the web, or C99 without libc" },
     { "prefix", 0, C, TAKES_TEXT, FIELD(compile.prefix), "NAME",
       "with --emit c: the model is NAME_manifest(), so that a program may have several" },
     { "weights-in", 0, C, TAKES_TEXT, FIELD(compile.weights_in), "WHERE",

@@ -57,7 +57,11 @@ const Platform platform_riscv64 = {
     "let/**/i=Reflect.construct(w.WASI,[{version:\"preview1\",args:[p,...a],returnOnExit:true,"    \
     "preopens:{\".\":\".\"}}]);"                                                                   \
     "WebAssembly.instantiate(f.readFileSync(p),{wasi_snapshot_preview1:i.wasiImport})"             \
-    ".then(m=>{process.exitCode=i.start(m.instance)})}))"
+    ".then(m=>{process.exitCode=i.start(m.instance)})"                                             \
+    ".catch(e=>{console.error(e.message+(e/**/instanceof/**/"                                      \
+    "WebAssembly.CompileError?\"\\u0020(relaxed\\u0020SIMD\\u0020needs\\u0020Node\\u002020)\":"    \
+    "\"\"));"                                                                                      \
+    "process.exitCode=1})}))"
 
 const Platform platform_wasm32 = {
     .name = "WebAssembly",

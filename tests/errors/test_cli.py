@@ -847,7 +847,10 @@ def test_progress_is_shown_on_a_terminal(tenon, model):
     slow = tenon.folder / "slow-cc"
     slow.write_text('#!/bin/sh\ncase "$*" in *" -c "*) sleep 1.5;; esac\nexec cc "$@"\n')
     slow.chmod(0o755)
-    master, terminal = os.openpty()
+    try:
+        master, terminal = os.openpty()
+    except OSError:
+        pytest.skip("this system has no terminals")
     done = subprocess.run([TENON, "compile", model, "-o", "m.so", "--cc", slow], cwd=tenon.folder / "work", env=tenon.env, stdout=subprocess.PIPE, stderr=terminal)
     os.close(terminal)
     said = os.read(master, 1 << 16).decode()

@@ -10,6 +10,9 @@ TENON = str(pathlib.Path(os.environ.get("TENON", ROOT / "build" / "tenon")).reso
 MODELS = [ROOT / "examples/digits/digits.onnx", ROOT / "examples/causal/causal.onnx"]
 TARGETS = ["armv8-a", "armv8.2-dot", "armv8.6", "rv64gcv", "wasm32-simd", "wasm32-relaxed",
            "cortex-m4", "cortex-m55"]
+NODE = int(subprocess.run(["node", "--version"], capture_output=True, text=True).stdout[1:].split(".")[0])
+if NODE < 20:
+    TARGETS.remove("wasm32-relaxed")    # Node has relaxed SIMD from version 20 on
 if os.environ.get("TENON_NIGHTLY"):
     TARGETS += ["cortex-m0plus", "cortex-m7", "cortex-m33"]
 
