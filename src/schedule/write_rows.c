@@ -322,6 +322,18 @@ write_gather(Draft *w, RowPart *row)
     }
 }
 
+/* Is it a product that a row at a time would compute by reading an operand anew for each row? Where
+ * both are short, prices do not tell that from a tile. Rows that each sum few points are no product
+ * in this sense. */
+static bool
+reuses_nothing(Draft *w, const RowPart *row)
+{
+    Contraction view;
+
+    return w->p->k->npart == 1 && !row->placed && !has_support(w) &&
+           nest_contraction(w->c, row->low.n, &view) && view.row && view.col;
+}
+
 void
 write_rows(Draft *w)
 {
@@ -332,6 +344,8 @@ write_rows(Draft *w)
     for (uint32_t i = 0; i < n && n > 1 && !shared; i++)
         if (row[i].nown)
             return;
+    if (reuses_nothing(w, row))
+        return;
     if (n == 1 && (write_scan(w, &row[0]) || write_scatter(w, &row[0])))
         return;
     write_parts(w, row, shared, "");

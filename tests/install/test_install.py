@@ -192,7 +192,7 @@ def test_bash_completes(prefix):
     assert set(VERBS) <= set(complete(prefix, ""))
     assert complete(prefix, "comp") == ["compile"]
     assert complete(prefix, "compile", "--stop") == ["--stop-after"]
-    assert complete(prefix, "compile", "--emit", "") == ["so", "c"]
+    assert complete(prefix, "compile", "--emit", "") == ["so", "c", "wasm", "mcu"]
     assert "--stop-after" not in complete(prefix, "run", "--")
 
 
