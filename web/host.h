@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An arena that has no memory left jumps; here it ends the module, and whoever called it asks for
+/* An arena that has no memory left jumps; here it ends the module, and its caller asks for
  * the number of bytes (tn_wanted). */
 typedef struct {
     int unused;

@@ -1,6 +1,6 @@
 /* pool: the ranges of parallel loops on Workers that share a module's memory.
  *
- * A loop is cut into chunks. One word holds the loop's number and how many chunks are left; whoever
+ * A loop is cut into chunks. One word holds the loop's number and how many chunks are left; who
  * lowers that count has taken a chunk, and reads the loop's arguments only then: until the chunk is
  * done there is no next loop. A Worker without a chunk looks at the word for a while, then sleeps on
  * the loop's number. A module without shared memory has no Workers: its caller runs all.

@@ -28,11 +28,13 @@ put_number(Writer *w, int64_t x)
 }
 
 static bool
-write_inputs(const Emulation *e, const Tensor *x, uint32_t n)
+write_inputs(const Emulation *e, const Graph *g, const Tensor *x)
 {
     Writer *w = writer_open(e->arena, &e->c->diags, path_join(e->arena, e->folder, "in"));
 
-    for (uint32_t i = 0; w && i < n; i++) {
+    for (uint32_t i = 0; w && i < g->output.n; i++)
+        put_number(w, dtype_info[g->value.at[g->output.at[i]].type->dtype].bytes);
+    for (uint32_t i = 0; w && i < g->input.n; i++) {
         int64_t bytes = tensor_count(&x[i]) * dtype_info[x[i].dtype].bytes;
         put_number(w, x[i].rank);
         for (uint32_t d = 0; d < x[i].rank; d++)
@@ -200,7 +202,7 @@ driver_emulate(Ctx *c, Arena *arena, const char *model_path, const TnCompileOpti
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = parent },
                           "no folder can be made there; name another with TMPDIR");
     e->folder = private_path(folder);
-    bool ok = write_inputs(e, x, g->input.n) && compile_program(e, model_path) && run_program(e) &&
+    bool ok = write_inputs(e, g, x) && compile_program(e, model_path) && run_program(e) &&
               read_outputs(e, g, y);
     private_close(folder);
     return ok;

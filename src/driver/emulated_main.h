@@ -1,7 +1,8 @@
 /* emulated_main: the main function of a program that runs a model once, on another processor or an
  * emulated one. It reads the file `in` of its folder and writes `out`. Numbers are int64_t.
  *
- *     in:   for each input its rank, its dimensions, its bytes, its elements
+ *     in:   for each output the bytes of an element; for each input its rank, its dimensions, its
+ *           bytes, its elements
  *     out:  the fault's code, where, dim, got, want, all 0 without one; then for each output its
  *           rank, its dimensions, its bytes, its elements
  */
@@ -144,17 +145,6 @@ write_number(FILE *f, int64_t x)
     fwrite(&x, sizeof x, 1, f);
 }
 
-static int64_t
-element_bytes(const char *dtype)
-{
-    return !strcmp(dtype, "bool") || strstr(dtype, "8") || strstr(dtype, "i4") ||
-                   strstr(dtype, "u4")
-               ? 1
-           : strstr(dtype, "16") ? 2
-           : strstr(dtype, "32") ? 4
-                                 : 8;
-}
-
 static void
 write_fault(FILE *f, const TnFault *fault)
 {
@@ -165,13 +155,12 @@ write_fault(FILE *f, const TnFault *fault)
     write_number(f, fault->want);
 }
 
+/* bytes: of an element */
 static void
-write_output(FILE *f, const TnTensorInfo *info, const int64_t *dim, const void *data)
+write_output(FILE *f, int32_t rank, const int64_t *dim, int64_t bytes, const void *data)
 {
-    int64_t bytes = element_bytes(info->dtype);
-
-    write_number(f, info->rank);
-    for (int32_t d = 0; d < info->rank; d++) {
+    write_number(f, rank);
+    for (int32_t d = 0; d < rank; d++) {
         write_number(f, dim[d]);
         bytes *= dim[d];
     }
@@ -180,7 +169,8 @@ write_output(FILE *f, const TnTensorInfo *info, const int64_t *dim, const void *
 }
 
 static void
-run(const TnManifest *m, const int64_t *const *dims, const void *const *in, FILE *out)
+run(const TnManifest *m, const int64_t *const *dims, const void *const *in,
+    const int64_t *element_bytes, FILE *out)
 {
     int64_t *sym = memory(8 * m->nsymbol), *out_dims = memory(8 * m->output_rank_total), *at;
     void **data = memory((int64_t)sizeof(void *) * m->noutput);
@@ -209,7 +199,7 @@ run(const TnManifest *m, const int64_t *const *dims, const void *const *in, FILE
     }
     at = out_dims;
     for (int32_t i = 0; i < m->noutput; i++) {
-        int64_t bytes = element_bytes(m->outputs[i].dtype);
+        int64_t bytes = element_bytes[i];
         for (int32_t d = 0; d < m->outputs[i].rank; d++, at++)
             bytes = *at < 0 ? 0 : bytes * *at;
         data[i] = memory(bytes);
@@ -228,7 +218,8 @@ run(const TnManifest *m, const int64_t *const *dims, const void *const *in, FILE
     write_fault(out, &fault);
     at = out_dims;
     for (int32_t i = 0; i < m->noutput && !fault.code; at += m->outputs[i++].rank)
-        write_output(out, &m->outputs[i], at, block[i].at ? block[i].at : data[i]);
+        write_output(out, m->outputs[i].rank, at, element_bytes[i],
+                     block[i].at ? block[i].at : data[i]);
 }
 
 int
@@ -237,12 +228,15 @@ main(void)
     const TnManifest *m = tenon_manifest();
     const int64_t **dims = memory((int64_t)sizeof(*dims) * m->ninput);
     const void **in = memory((int64_t)sizeof(void *) * m->ninput);
+    int64_t *element_bytes = memory(8 * m->noutput);
 
     if (!m->cpu_ok()) {
         fprintf(stderr, "the processor lacks what %s needs\n", m->target);
         return 1;
     }
     FILE *f = open_file("in", "rb"), *out = open_file("out", "wb");
+    for (int32_t i = 0; i < m->noutput; i++)
+        element_bytes[i] = read_number(f);
     for (int32_t i = 0; i < m->ninput; i++) {
         int64_t rank = read_number(f), *dim = memory(8 * rank), bytes;
         void *data;
@@ -254,7 +248,7 @@ main(void)
         dims[i] = dim;
         in[i] = data;
     }
-    run(m, dims, in, out);
+    run(m, dims, in, element_bytes, out);
     fclose(f);
     return fclose(out) != 0;
 }

@@ -73,7 +73,7 @@ tn_cpu_level(void)
 #endif
 
 /* Does Linux say all these bits of AT_HWCAP and AT_HWCAP2, and has a vector register that many
- * bytes? Other systems are taken at the word of whoever compiled for the target. */
+ * bytes? Other systems are taken at the word of the one who compiled for the target. */
 static inline int
 tn_cpu_has(uint64_t first, uint64_t second, int vector_bytes)
 {
